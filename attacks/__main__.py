@@ -10,11 +10,11 @@ from functools import partial
 
 import anyio
 
-from attacks import faults, hostile_servers
+from attacks import faults, hostile_servers, permissions, sandbox
 from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out
 from attacks.table import PAGE, format_markdown, format_text, merge
 
-CORPORA: Sequence[Corpus] = (hostile_servers, faults)
+CORPORA: Sequence[Corpus] = (permissions, sandbox, hostile_servers, faults)
 """Every corpus; tests/test_attacks.py runs a sample of each."""
 
 

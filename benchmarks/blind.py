@@ -22,13 +22,13 @@ from benchmarks.blind_method import METHOD
 from benchmarks.blind_scores import BlindFault, CaseKey, make_sheets, score, shuffle_answers
 from benchmarks.compacted_views import (
     newest_text,
-    readable,
     session_view,
     view_by_rules,
     view_with_summary,
 )
 from benchmarks.recordings import CHARS_PER_TOKEN, CompactionPoint, compaction_points
 from benchmarks.results import publish
+from clew.simulation.blind_test.transcript import readable
 
 REPOSITORY = Path(__file__).parents[1]
 CASES = 6

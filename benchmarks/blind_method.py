@@ -1,5 +1,8 @@
 """The method of the blind reading test, for the people who carry it out."""
 
+from clew.simulation.blind_test.questions import KINDS
+
+_KINDS = "\n".join(f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())
 METHOD = """\
 # Blind reading test
 
@@ -18,13 +21,7 @@ over the session at this point may have to answer, with answers from the text. C
 
 | kind | asks about |
 |---|---|
-| `goal` | what the user wants, and why; the current request |
-| `rule` | what the user demanded, preferred, corrected or rejected |
-| `decision` | what was decided, and the reason |
-| `failure` | what was tried and did not work; errors and their cause |
-| `state` | what is done and what is not; last result of a check; what is committed or only local |
-| `next step` | what comes next; open items |
-| `fact` | exact names, values, paths, commands, results of a search |
+{kinds}
 
 Ask about the beginning, the middle and the end alike. A question names its subject well enough
 that someone with other parts of the text knows what is meant, has one answer that the text
@@ -83,4 +80,4 @@ Sizes are at 3 characters a token of the text as you see it.
 
 To compare two versions of Clew, write new cases with `--questions DEST`: same points, same
 questions, new views.
-"""
+""".replace("{kinds}", _KINDS)

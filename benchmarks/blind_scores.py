@@ -13,10 +13,8 @@ from msgspec import Struct
 
 from benchmarks.recordings import CHARS_PER_TOKEN
 from benchmarks.results import Section, judge
+from clew.simulation.blind_test.questions import GRADES, KINDS, QUESTIONS, Question
 
-QUESTIONS = 12
-KINDS = ("goal", "rule", "decision", "failure", "state", "next step", "fact")
-GRADES = (0.0, 0.5, 1.0)
 TARGETS = {"rules 4k": 0.65, "rules 16k": 0.90, "summary and rules 16k": 0.94}
 """By view."""
 _T = TypeVar("_T")
@@ -44,14 +42,6 @@ class CaseKey(Struct, frozen=True, kw_only=True):
         if not found:
             raise BlindFault(f"{dest} has no cases: run `python -m benchmarks.blind {dest}` first")
         return sorted(found, key=lambda key: int(key.case.removeprefix("case-")))
-
-
-class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One question about a case, with the answer from the full text."""
-
-    kind: str
-    question: str
-    reference: str
 
 
 class ShuffledAnswer(Struct, frozen=True, kw_only=True):

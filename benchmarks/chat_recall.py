@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from benchmarks.compacted_views import newest_text, readable, view_by_rules
+from benchmarks.compacted_views import newest_text, view_by_rules
 from benchmarks.conversations import Chat, chats, normalize
 from benchmarks.recordings import CHARS_PER_TOKEN
 from benchmarks.results import Section, judge, publish
+from clew.simulation.blind_test.transcript import readable
 
 SIZES = (2, 4, 8, 16)
 """Thousands of tokens."""

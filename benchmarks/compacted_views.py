@@ -7,28 +7,17 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 
 import anyio
-import msgspec
 from msgspec.structs import replace
 
 from clew.core.entries import MessageAdded
 from clew.core.errors import ContextFull, NothingToDrop
-from clew.core.messages import (
-    File,
-    Image,
-    Message,
-    Native,
-    Part,
-    Reasoning,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from clew.core.messages import Message
 from clew.core.models import ModelFacts
 from clew.dict_messages.fit import fit
 from clew.providers.catalogue import lookup
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
+from clew.simulation.blind_test.transcript import readable
 
 MODEL = "claude-opus-4-5"
 """Recorded by most sessions; decides how many tokens a text is estimated at."""
@@ -38,49 +27,6 @@ _STEPS = 9
 """Halvings in that search; what is asked for is within 0.2 % of the largest that fits."""
 _WINDOW_TIMES = 2
 """A session's window is at least this many times as large as what a compaction leaves."""
-
-
-def readable(messages: Sequence[Message]) -> str:
-    """Return a conversation as a text to read. Reasoning is private and left out."""
-    texts = (_part_text(part, message.role) for message in messages for part in message.parts)
-    return "\n\n".join(text for text in texts if text)
-
-
-def _part_text(part: Part, role: Role) -> str:
-    match part:
-        case Text(text=text):
-            return f"{role}: {text}"
-        case ToolCall(name=name, arguments=arguments):
-            return f"call {name}: {_arguments_text(arguments)}"
-        case ToolResult(name=name, text=text, failed=failed):
-            return f"{'failure' if failed else 'result'} of {name}: {text}"
-        case Image(media_type=media_type) | File(media_type=media_type):
-            return f"{role}: [{media_type}]"
-        case Native(note=note):
-            return f"{role}: {note}" if note else ""
-        case Reasoning():
-            return ""
-
-
-def _arguments_text(arguments: str) -> str:
-    """Show the arguments of a call by name, without the escapes of JSON."""
-    try:
-        values = msgspec.json.decode(arguments, type=dict[str, object])
-    except msgspec.DecodeError:
-        return arguments
-    return "\n".join(f"{name}: {_value_text(value)}" for name, value in values.items())
-
-
-def _value_text(value: object) -> str:
-    match value:
-        case str():
-            return value
-        case dict():
-            return "; ".join(f"{name}: {_value_text(inner)}" for name, inner in value.items())
-        case list():
-            return "\n".join(f"- {_value_text(inner)}" for inner in value)
-        case _:
-            return msgspec.json.encode(value).decode()
 
 
 def newest_text(messages: Sequence[Message], chars: int) -> str:

@@ -14,7 +14,7 @@ from statistics import fmean
 import anyio
 from msgspec.structs import replace
 
-from benchmarks.compacted_views import make_session, readable
+from benchmarks.compacted_views import make_session
 from benchmarks.conversations import normalize
 from benchmarks.recordings import find_user_text, session_files
 from benchmarks.results import Section, judge, publish
@@ -30,6 +30,7 @@ from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedStep
 from clew.session.compaction import fit
 from clew.session.session import Session
+from clew.simulation.blind_test.transcript import readable
 from clew.simulation.simulator import replayable_steps
 
 WINDOWS = (32_000, 60_000)

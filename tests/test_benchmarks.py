@@ -7,11 +7,8 @@ import pytest
 
 from benchmarks.blind import choose_points, write_cases
 from benchmarks.blind_scores import (
-    KINDS,
-    QUESTIONS,
     BlindFault,
     CaseKey,
-    Question,
     make_sheets,
     score,
     shuffle_answers,
@@ -21,6 +18,7 @@ from benchmarks.results import merge
 from benchmarks.retention import Kept, replay
 from clew.core.messages import assistant, user
 from clew.importers.recorded_session import RecordedStep
+from clew.simulation.blind_test.questions import KINDS, QUESTIONS, Question
 
 pytestmark = pytest.mark.anyio
 
@@ -116,10 +114,10 @@ async def test_retention_counts_the_compactions_and_finds_what_the_view_contains
 def write_test(dest: Path) -> list[CaseKey]:
     """Write two made-up cases with questions."""
     write_cases(dest, [make_point(0), make_point(1)])
-    keys = CaseKey.read_all(dest)
+    keys, kinds = CaseKey.read_all(dest), list(KINDS)
     for key in keys:
         questions = [
-            Question(kind=KINDS[place % len(KINDS)], question="What?", reference="the reference")
+            Question(kind=kinds[place % len(kinds)], question="What?", reference="the reference")
             for place in range(QUESTIONS)
         ]
         write(dest / key.case / "questions.json", questions)

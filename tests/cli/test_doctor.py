@@ -20,6 +20,7 @@ from clew.cli.arguments import add_doctor
 from clew.cli.doctor import check_terminal, run_doctor
 from clew.core.errors import ConfigError
 from clew.sdk.diagnostics import Finding, Level, Machine, diagnose
+from clew.tools.sandbox import Sandbox
 from tests.stores import postgres
 
 pytestmark = pytest.mark.req("CLI-1")
@@ -84,6 +85,19 @@ def test_a_fresh_machine_works_and_nothing_is_made_on_it(machine: Machine) -> No
     names = [finding.name for finding in findings]
     assert names[:5] == ["clew", "python", "folder", "disk", "settings"]
     assert {"sqlite", "keys", "embedded", "ripgrep", "git", "sandbox", "terminal"} <= set(names)
+
+
+@pytest.mark.req("PRM-6")
+def test_the_doctor_says_which_protection_is_active(machine: Machine) -> None:
+    finding = one(machine, "sandbox")
+    sandbox = Sandbox()
+
+    if sandbox.active:
+        assert finding.level is Level.OK
+        assert finding.text.startswith(f"{sandbox.name} works: commands cannot reach files")
+    else:
+        assert finding.level is Level.MISSING
+        assert "Deny rules only compare command lines" in finding.text
 
 
 def test_keys_are_named_and_never_shown(machine: Machine) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from attacks.evasions import EVASIONS, fill
 from clew.core.permissions import Verdict
 from tests.permissions.command_lines import judge, pairs
-from tests.permissions.evasions import EVASIONS
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -21,7 +21,7 @@ def test_a_line_that_may_evade_a_deny_rule_never_runs_without_a_question(
     run = [
         line
         for line in EVASIONS[rule]
-        if judge(line.replace("$ROOT", str(project)), rule, project) is Verdict.ALLOW
+        if judge(fill(line, project), rule, project) is Verdict.ALLOW
     ]
 
     assert run == []

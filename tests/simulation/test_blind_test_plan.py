@@ -101,13 +101,31 @@ def test_an_answer_is_found_beside_other_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "42", '{"answer": 42}', '{"answer": " "}', '["42"]', "{", '{"answer": "\ud800"}']
+    "text",
+    [
+        "[" * 100_000,
+        '{"answer": "42", "more": ' + "[" * 500 + "]" * 500 + "}",
+        "",
+        "42",
+        '{"answer": 42}',
+        '{"answer": " "}',
+        '["42"]',
+        "{",
+        '{"answer": "\ud800"}',
+    ],
 )
 def test_an_answer_in_another_form_is_a_problem(text: str) -> None:
     parsed = parse_answer(text)
 
     assert parsed.value is None
     assert parsed.problem
+
+
+def test_a_question_alone_needs_no_array() -> None:
+    text = 'Sure: {"kind": "fact", "question": "Which?", "reference": "this"}'
+
+    assert parse_questions(text, 1).value == (QUESTION,)
+    assert "1 of 2 questions" in parse_questions(text, 2).problem
 
 
 @given(st.text(max_size=200))

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import MemoryStore, Session
+from clew.core.secret_variables import is_secret_variable
 from clew.providers.scripted import ScriptedProvider
 from clew.tools.builtin.bash import bash_tool
-from clew.tools.builtin.child_process import HeadTail, child_environment, is_secret, make_printable
+from clew.tools.builtin.child_process import HeadTail, child_environment, make_printable
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
@@ -313,7 +314,7 @@ async def test_sessions_that_share_a_tool_have_folders_of_their_own(tmp_path: Pa
     ],
 )
 def test_a_secret_is_known_by_its_name(name: str) -> None:
-    assert is_secret(name)
+    assert is_secret_variable(name)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,7 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
     ],
 )
 def test_variables_that_programs_need_are_not_secret(name: str) -> None:
-    assert not is_secret(name)
+    assert not is_secret_variable(name)
 
 
 def test_a_child_gets_what_was_given_for_children_whatever_its_name() -> None:

@@ -1,4 +1,4 @@
-"""The sandbox: bubblewrap's options, when it is used, and its effects."""
+"""The sandboxes: their options, which one is used, and their effects."""
 
 import os
 import socket
@@ -22,10 +22,11 @@ from clew.tools.sandbox import (
     find_git_folder,
     find_sandbox_paths,
 )
+from clew.tools.sandbox.bubblewrap import Bubblewrap
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
-FOUND = Sandbox()
+FOUND = Sandbox(backends=[Bubblewrap()])
 needs_bubblewrap = pytest.mark.skipif(
     not FOUND.active, reason=f"no sandbox on this machine: {FOUND.problem}"
 )
@@ -78,7 +79,8 @@ def test_a_hidden_home_and_no_network_leave_only_the_project() -> None:
 
 
 def test_without_bubblewrap_the_error_says_what_to_install() -> None:
-    missing = Sandbox(program="no-such-program")
+    backends = [Bubblewrap("no-such-program")]
+    missing = Sandbox(backends=backends)
 
     assert not missing.active
     assert missing.describe() == (
@@ -86,7 +88,7 @@ def test_without_bubblewrap_the_error_says_what_to_install() -> None:
         "it with your package manager, for example: apt install bubblewrap."
     )
     with pytest.raises(ConfigError, match=r"require a sandbox, but bubblewrap .* apt install"):
-        Sandbox(SandboxPolicy(mode=SandboxMode.ON), program="no-such-program")
+        Sandbox(SandboxPolicy(mode=SandboxMode.ON), backends=backends)
 
 
 def test_a_bubblewrap_that_does_not_work_is_tried_and_not_used(tmp_path: Path) -> None:
@@ -94,13 +96,14 @@ def test_a_bubblewrap_that_does_not_work_is_tried_and_not_used(tmp_path: Path) -
     program.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
     program.chmod(0o755)
 
-    broken = Sandbox(program=str(program))
+    backends = [Bubblewrap(str(program))]
+    broken = Sandbox(backends=backends)
 
     assert not broken.active
     assert "(setting up uid map: Permission denied)" in broken.describe()
     assert "user namespaces" in broken.describe()
     with pytest.raises(ConfigError, match="uid map"):
-        Sandbox(SandboxPolicy(mode=SandboxMode.ON), program=str(program))
+        Sandbox(SandboxPolicy(mode=SandboxMode.ON), backends=backends)
 
 
 async def test_a_sandbox_that_is_off_leaves_commands_as_they_are(tmp_path: Path) -> None:

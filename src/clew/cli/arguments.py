@@ -2,6 +2,7 @@
 
 import argparse
 
+from clew.cli.streams import SanitizingParser
 from clew.core.permissions import PermissionMode
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
@@ -16,7 +17,7 @@ _JSON = "print JSON"
 
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser; on bad usage it prints an error and exits with code 2."""
-    top = argparse.ArgumentParser(
+    top = SanitizingParser(
         prog="clew",
         description="Run long sessions with a language model.",
         epilog="Starts an interactive prompt unless you use -p or a subcommand.",
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_session_flags(top)
     commands = top.add_subparsers(
-        dest="command", metavar="{config,demo,doctor,log,models,sessions,simulate}"
+        dest="command", metavar="{config,demo,doctor,log,models,permissions,sessions,simulate}"
     )
     add_config(commands.add_parser("config", help="show, check and change settings"))
     demo = commands.add_parser("demo", help="take a guided tour on the embedded model")
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands.add_parser("doctor", help="check what works and what is missing"))
     _add_log(commands.add_parser("log", help="show, validate and replay session logs"))
     _add_models(commands.add_parser("models", help="download the embedded model"))
+    _add_permissions(commands.add_parser("permissions", help="show what was allowed and denied"))
     _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
     _add_simulate(
         commands.add_parser("simulate", help="compare context strategies on recorded sessions")
@@ -130,6 +132,20 @@ def _add_log(log: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", help="a log, an exported session, or a session of another agent"
     )
     replay.add_argument("--strict", action="store_true", help="reject requests that differ")
+
+
+def _add_permissions(permissions: argparse.ArgumentParser) -> None:
+    actions = permissions.add_subparsers(dest="action", metavar="{log}", required=True)
+    log = actions.add_parser("log", help="list the decisions about tool calls, with their reasons")
+    log.description = (
+        "Lists every tool call of a session that was allowed or denied, and whether a rule, the"
+        " mode, a hook or your answer decided."
+    )
+    log.add_argument(
+        "id", nargs="?", default="", metavar="ID", help="a session (default: the most recent)"
+    )
+    log.add_argument("--denied", action="store_true", help="only calls that were denied")
+    _add_listing(log, limit=100, json=False)
 
 
 def _add_sessions(sessions: argparse.ArgumentParser) -> None:
@@ -267,6 +283,12 @@ def _add_ask(group: "argparse._ArgumentGroup") -> None:
         " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
     )
     group.add_argument(
+        "--ask-window",
+        type=_window,
+        metavar="TOKENS",
+        help="context window of MODEL, if it is unknown to Clew",
+    )
+    group.add_argument(
         "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"
     )
     group.add_argument("--yes", action="store_true", help="do not ask whether to begin")
@@ -311,7 +333,7 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
     top.add_argument(
         "--sandbox",
         choices=("auto", "on", "off"),
-        help="run commands in a sandbox (bubblewrap): if available, always, or never",
+        help="run commands in a sandbox: if available, always, or never",
     )
     top.add_argument(
         "--no-network", dest="network", action="store_false", help="disable network in the sandbox"

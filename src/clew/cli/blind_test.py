@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
-import msgspec
 
+from clew.cli.environment import own_environment
 from clew.cli.paint import ProgressBar, align_columns, make_painter
-from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
-from clew.cli.streams import write_err, write_out
+from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import BudgetReached, ConfigError, ProviderError
+from clew.core.sanitize import sanitize, sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.blind_test import (
     KINDS,
@@ -33,6 +33,8 @@ from clew.sdk.simulation import SimulationOptions, write_chart
 from clew.sdk.spec import SessionSpec
 
 _MAX_NOTES = 12
+_WORTH_SAYING = 0.95
+"""A smaller share of the price than this is worth a second number."""
 _MAX_NOTE = 300
 _LEGEND = """\
 score       mean grade: 1 right, 0.5 right in part, 0 wrong or not in the view; then by kind of
@@ -42,7 +44,7 @@ unanswered  replies without an answer, and answers without a grade, that are not
 
 
 def run_ask(arguments: Namespace) -> int:
-    """Test the sessions with a model; returns 1 when the test could not be completed.
+    """Test the sessions with a model; returns 1 when the test was not completed.
 
     Raises:
         ConfigError: An option is wrong, or the model cannot be used; nothing was asked.
@@ -56,6 +58,7 @@ def run_ask(arguments: Namespace) -> int:
         simulation=SimulationOptions.of(
             model=arguments.model or "", window=arguments.window, lookups=False
         ),
+        model_window=arguments.ask_window,
         out=Path(arguments.out) if arguments.out else None,
         budget_usd=arguments.budget,
     )
@@ -81,7 +84,9 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
         model=arguments.ask,
         port=arguments.port,
     )
-    async with open_blind_test(arguments.files, spec, options) as test:
+    async with open_blind_test(
+        arguments.files, spec, options, environ=own_environment(arguments)
+    ) as test:
         report = test.report()
         for why in report.skipped.values():
             write_err(f"skipped: {why}")
@@ -89,18 +94,23 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
             return 1
         cost = test.estimate_cost()
         _show_cost(test, report, cost)
+        known = frozenset(report.scores.problems)
+        _write_problems(report.scores.problems)
         if cost.calls and not arguments.yes and not await _is_confirmed():
             return 1
         is_complete = await _run(test)
         report = test.report()
+        if is_complete and not report.scores.questions:
+            write_err(f"{report.model} wrote no question that can be used; try a larger model")
         if chart is not None:
             write_chart(draw_report(report), chart)
             write_err(f"wrote the chart to {chart}")
         if arguments.json:
-            write_out(sanitize_json(msgspec.json.encode(report.to_data()).decode()) + "\n")
+            print_json(report.to_data())
         else:
             _print_report(report, verbose=arguments.verbose)
-        return 0 if is_complete else 1
+            _write_problems([one for one in report.scores.problems if one not in known])
+        return 0 if is_complete and report.scores.views else 1
 
 
 def _check_unused(arguments: Namespace) -> None:
@@ -122,18 +132,27 @@ def _show_cost(test: BlindTest, report: BlindReport, cost: CostEstimate) -> None
     cases = sum(len(one.cases) for one in report.sessions)
     sessions = pluralize(len(report.sessions), "session")
     model = sanitize_line(report.model, 80)
+    assumed = "" if test.model.known else " (assumed; change it with --ask-window)"
     write_err(
-        f"{model} on {report.provider}, window {test.model.window:,}: "
+        f"{model} on {report.provider}, window {test.model.window:,}{assumed}: "
         f"{pluralize(cases, 'compaction')} of {sessions}"
     )
     if report.done:
         write_err(f"{report.done:,} of {report.total:,} replies are kept from an earlier run")
     if cost.calls:
-        price = "unknown" if cost.usd is None else f"${cost.usd:,.2f}"
         write_err(
             f"about {pluralize(cost.calls, 'call')}, {cost.input_tokens:,} tokens in,"
-            f" {cost.output_tokens:,} out; cost without prompt caching: {price}"
+            f" {cost.output_tokens:,} out; cost: {_format_cost(cost)}"
         )
+
+
+def _format_cost(cost: CostEstimate) -> str:
+    if cost.usd is None:
+        return "unknown (Clew has no price for this model)"
+    text = f"${cost.usd:,.2f}"
+    if cost.cached_usd is not None and cost.cached_usd < cost.usd * _WORTH_SAYING:
+        text += f", or ${cost.cached_usd:,.2f} if the provider caches prompts"
+    return text
 
 
 async def _is_confirmed() -> bool:
@@ -196,12 +215,11 @@ def _print_report(report: BlindReport, *, verbose: bool) -> None:
         write_out("".join(f"{line}\n" for line in [*_format_table(report.scores), ""]))
     write_out(paint(_LEGEND, "dim") + "\n")
     write_out(_format_spending(report) + "\n")
-    _write_problems(report.scores)
 
 
 def _format_table(scores: BlindScores) -> list[str]:
     if not scores.views:
-        return ["no answers yet"]
+        return ["no answers yet" if scores.questions else "no questions yet"]
     counts = {
         kind: max(view.kinds[kind].questions if kind in view.kinds else 0 for view in scores.views)
         for kind in KINDS
@@ -239,8 +257,8 @@ def _format_spending(report: BlindReport) -> str:
     )
 
 
-def _write_problems(scores: BlindScores) -> None:
-    for problem in scores.problems[:_MAX_NOTES]:
+def _write_problems(problems: Sequence[str]) -> None:
+    for problem in problems[:_MAX_NOTES]:
         write_err(f"note: {sanitize_line(problem, _MAX_NOTE)}")
-    if len(scores.problems) > _MAX_NOTES:
-        write_err(f"{len(scores.problems) - _MAX_NOTES} more notes; --json shows all of them")
+    if len(problems) > _MAX_NOTES:
+        write_err(f"{len(problems) - _MAX_NOTES} more notes; --json shows all of them")

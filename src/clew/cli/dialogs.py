@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from anyio.from_thread import BlockingPortal
@@ -10,9 +11,9 @@ from clew.cli.editor import LineEditor
 from clew.cli.input_loop import InputLoop
 from clew.cli.paint import format_time
 from clew.cli.replies import NEW
-from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import Screen
 from clew.cli.status import SessionStatus
+from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.folders import user_folder
 from clew.sdk.launch import LaunchedSession
@@ -24,12 +25,17 @@ _MAX_SESSIONS = 15
 _MAX_HEADING = 60
 
 
-def ask_to_trust(cwd: Path, screen: Screen) -> None:
+def ask_to_trust(cwd: Path, screen: Screen, environ: Mapping[str, str] | None = None) -> None:
     """Ask whether the folder's own settings may apply, unless the user decided before.
 
     Without a terminal there is no question, and the settings stay withheld.
+
+    Args:
+        cwd: The folder.
+        screen: Where to ask.
+        environ: Environment variables; by default those of the process.
     """
-    settings = ProjectSettings(cwd)
+    settings = ProjectSettings(cwd, environ)
     loaded = settings.load()
     if not loaded.withheld or not sys.stdin.isatty() or settings.is_declined(loaded):
         return

@@ -6,12 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 
-import msgspec
-
 from clew._version import __version__
+from clew.cli.environment import own_environment
 from clew.cli.paint import Paint, make_painter
-from clew.cli.sanitize import sanitize_json, sanitize_line
-from clew.cli.streams import write_out
+from clew.cli.streams import print_json, write_out
+from clew.core.sanitize import sanitize_line
 from clew.sdk.diagnostics import Finding, Level, Machine, diagnose, this_machine
 from clew.sdk.folders import working_folder
 
@@ -26,11 +25,13 @@ _MAX_TEXT = 400
 
 def run_doctor(arguments: Namespace) -> int:
     """Check this machine and print the findings; returns 1 when Clew cannot work here."""
-    findings = diagnose(this_machine(working_folder()), extra=[check_terminal])
+    findings = diagnose(
+        this_machine(working_folder(), own_environment(arguments)), extra=[check_terminal]
+    )
     works = all(finding.level is not Level.BROKEN for finding in findings)
     if arguments.json:
         document = {"version": __version__, "works": works, "findings": findings}
-        write_out(f"{sanitize_json(msgspec.json.encode(document).decode())}\n")
+        print_json(document)
     else:
         paint = make_painter()
         write_out("".join(f"{_format(finding, paint)}\n" for finding in findings))

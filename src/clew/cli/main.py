@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from clew._version import __version__
@@ -17,22 +18,26 @@ _PIPE_CLOSED = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
+    Without `argv` this is the program `clew`: it takes the arguments of the process, and removes
+    keys from the environment of the process.
+
     0 for success, 1 for an error, 2 for bad usage, 130 after Ctrl-C, and 141 when the reader of
     standard output has exited.
     """
-    argv = sys.argv[1:] if argv is None else argv
+    is_program, argv = argv is None, sys.argv[1:] if argv is None else argv
     if list(argv) in (["--version"], ["-V"]):
         print(f"clew {__version__}")
         return 0
-    return _main(argv)
+    return _main(argv, is_program=is_program)
 
 
-def _main(argv: Sequence[str]) -> int:
+def _main(argv: Sequence[str], *, is_program: bool) -> int:
     # Imported here to keep `clew --version` fast.
     import logging  # noqa: PLC0415
 
     from clew.cli import streams  # noqa: PLC0415
     from clew.cli.arguments import parser  # noqa: PLC0415
+    from clew.cli.environment import take_secrets  # noqa: PLC0415
     from clew.core.errors import AbortError, ClewError  # noqa: PLC0415
 
     if not streams.prepare_streams():
@@ -40,8 +45,12 @@ def _main(argv: Sequence[str]) -> int:
         return 1
     if "CLEW_DEBUG" not in os.environ:
         logging.getLogger().addHandler(logging.NullHandler())
+    # A caller of this function keeps its environment.
+    environ = take_secrets() if is_program else None
     try:
-        code = _dispatch(parser().parse_args(argv))
+        arguments = parser().parse_args(argv)
+        arguments.environ = environ
+        code = _dispatch(arguments)
         streams.write_out("")
     except AbortError:
         streams.write_err("aborted; the partial answer is saved")
@@ -70,40 +79,16 @@ def _dispatch(arguments: "Namespace") -> int:
     if arguments.version:
         print(f"clew {__version__}")
         return 0
-    match arguments.command:
-        case "models":
-            from clew.cli.models import run_models  # noqa: PLC0415
+    if arguments.command:
+        # Each subcommand is a module with a function of its name; only the one that runs is
+        # imported.
+        module = import_module(f"clew.cli.{arguments.command}")
+        run: Callable[[Namespace], int] = getattr(module, f"run_{arguments.command}")
+        return run(arguments)
+    if arguments.prompt is not None:
+        from clew.cli.print_mode import run_print  # noqa: PLC0415
 
-            return run_models(arguments)
-        case "sessions":
-            from clew.cli.sessions import run_sessions  # noqa: PLC0415
+        return run_print(arguments)
+    from clew.cli.prompt import run_prompt  # noqa: PLC0415
 
-            return run_sessions(arguments)
-        case "demo":
-            from clew.cli.demo import run_demo  # noqa: PLC0415
-
-            return run_demo(arguments)
-        case "config":
-            from clew.cli.config import run_config  # noqa: PLC0415
-
-            return run_config(arguments)
-        case "doctor":
-            from clew.cli.doctor import run_doctor  # noqa: PLC0415
-
-            return run_doctor(arguments)
-        case "log":
-            from clew.cli.log import run_log  # noqa: PLC0415
-
-            return run_log(arguments)
-        case "simulate":
-            from clew.cli.simulate import run_simulate  # noqa: PLC0415
-
-            return run_simulate(arguments)
-        case _ if arguments.prompt is not None:
-            from clew.cli.print_mode import run_print  # noqa: PLC0415
-
-            return run_print(arguments)
-        case _:
-            from clew.cli.prompt import run_prompt  # noqa: PLC0415
-
-            return run_prompt(arguments)
+    return run_prompt(arguments)

@@ -18,10 +18,10 @@ from clew.cli.arguments import session_spec
 from clew.cli.dialogs import ask_to_trust, pick_session
 from clew.cli.editor import LineEditor
 from clew.cli.editor_protocol import CommandItem, Completion, LineDropped, complete_command
+from clew.cli.environment import own_environment
 from clew.cli.input_loop import InputLoop
 from clew.cli.paint import make_painter
 from clew.cli.replies import ABORTED, LineReply, is_quit, make_reply
-from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import Screen
 from clew.cli.signals import exit_code, handle_signals
 from clew.cli.status import SessionStatus, StatusTracker
@@ -29,6 +29,7 @@ from clew.core.context_state import ContextState
 from clew.core.errors import AbortError, ClewError
 from clew.core.events import Envelope
 from clew.core.results import ExecutionResult
+from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.client import (
     CommandInfo,
@@ -52,7 +53,7 @@ def run_prompt(arguments: Namespace) -> int:
     """Read and execute lines until the user exits."""
     screen = Screen(make_painter())
     cwd = working_folder()
-    ask_to_trust(cwd, screen)
+    ask_to_trust(cwd, screen, own_environment(arguments))
     next_session: str | None = None
     with start_blocking_portal() as portal:
         while True:
@@ -89,7 +90,9 @@ class _PromptSession:
         """Read and execute lines; returns the session to open next, or None to exit."""
         screen, portal = self._screen, self._portal
         spec = session_spec(self._arguments, resume=session_id or "")
-        opening = launch(spec, on_envelope=self._on_envelope)
+        opening = launch(
+            spec, on_envelope=self._on_envelope, environ=own_environment(self._arguments)
+        )
         with portal.wrap_async_context_manager(opening) as launched:
             session = self._session = launched.session
             self._has_entries = launched.resumed
@@ -215,7 +218,8 @@ def greet(
     if not again:
         screen.say(f"{launched.choice.model}: {launched.choice.why}", style="dim")
         screen.say(f"permission mode: {now.mode}", style="dim")
-        screen.say(launched.sandbox, style="dim")
+        if notice := launched.take_sandbox_notice():
+            screen.say(notice, style="dim")
     if launched.resumed:
         _show_recap(now, screen)
     if not again:

@@ -9,7 +9,7 @@ from clew.config.providers import parse_reference
 from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.redaction import redact
-from clew.tools.builtin.child_process import is_secret
+from clew.core.secret_variables import is_secret_variable
 
 REDACTED = "[redacted]"
 _SECRET_FIELDS = frozenset({"headers", "Authorization", "authorization", "cookie", "Cookie"})
@@ -36,7 +36,7 @@ def _redact(path: tuple[str, ...], value: Any, environ: Mapping[str, str]) -> An
         case (("provider" | "providers"), *_):
             return _redact_provider(path, value, environ)
         case ("env", name):
-            return REDACTED if is_secret(name) else _clean(name, str(value))
+            return REDACTED if is_secret_variable(name) else _clean(name, str(value))
         case _:
             return _clean(path[-1], value)
 
@@ -61,7 +61,9 @@ def _redact_provider(path: tuple[str, ...], value: Any, environ: Mapping[str, st
 
 def _is_secret_field(path: tuple[str, ...]) -> bool:
     plain = path[-1].replace("-", "_")
-    return path[-1] == "apiKey" or is_secret(plain) or bool(_SECRET_FIELDS.intersection(path))
+    return (
+        path[-1] == "apiKey" or is_secret_variable(plain) or bool(_SECRET_FIELDS.intersection(path))
+    )
 
 
 def _variable(text: str) -> str:

@@ -10,6 +10,8 @@ from clew.config.settings import Settings
 from clew.core.errors import ConfigError
 
 _PREFIX = "$ENV:"
+_SHORTEST_KEY = 8
+"""A shorter text may be a word, such as the key `ollama`."""
 _REFERENCE = re.compile(r"\$ENV:([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -113,6 +115,21 @@ def find_mistakes(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
             continue
         except ConfigError as error:
             yield str(error)
+
+
+def find_keys(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of all providers, in use or not, so that they can be redacted."""
+    from clew.providers.registry import FAMILIES  # noqa: PLC0415 - as in `_type_of`
+
+    names = [name for family in FAMILIES.values() for name in family.key_names]
+    found = [environ.get(name, "") for name in names]
+    for profile in (settings.provider, *settings.providers.values()):
+        written = (profile.api_key or "") if profile is not None else ""
+        try:
+            found.append(_resolve_references(written, "", environ))
+        except ConfigError:
+            continue
+    return tuple(dict.fromkeys(key for key in found if len(key) >= _SHORTEST_KEY))
 
 
 def parse_reference(text: str) -> str:

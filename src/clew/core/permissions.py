@@ -58,6 +58,8 @@ class Access(Struct, frozen=True, kw_only=True):
     """The id of the call, for questions to the user; rules ignore it."""
     arguments: dict[str, Any] = {}
     """The arguments of the call after changes by hooks; rules ignore them."""
+    start: str = ""
+    """The folder in which a command starts; empty for the working directory."""
     restores_secrets: bool = False
     """True when the tool itself replaces redaction marks in its arguments; rules ignore it."""
 
@@ -75,11 +77,27 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
+class DecidedBy(StrEnum):
+    """Who or what decided about a call."""
+
+    RULE = "rule"
+    MODE = "mode"
+    """The permission mode, because no rule matches or a line is uncertain."""
+    HOOK = "hook"
+    ANSWER = "answer"
+    """The user was asked; or there was nobody to ask, which denies."""
+    GRANT = "grant"
+    """An earlier answer, for the rest of the session."""
+
+
 class Decision(Struct, frozen=True):
     """A verdict and the sentence that explains it."""
 
     verdict: Verdict
     reason: str
+    by: DecidedBy = DecidedBy.MODE
+    question: str = ""
+    """Why the user was asked; empty if the user was not."""
     asked_by_rule: bool = False
     """True when an ask rule matches: then only a grant for exactly this call ends the asking."""
     session_scope: str = ""
@@ -88,6 +106,15 @@ class Decision(Struct, frozen=True):
     """In a question: the allow rules that an approval for the project adds, none if it cannot."""
     remember: tuple[str, ...] = ()
     """Rules to store in the project's settings, because the user approved for the project."""
+
+
+class PermissionRecord(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What the journal keeps of a decision about a tool call."""
+
+    verdict: Verdict
+    by: DecidedBy
+    reason: str
+    question: str = ""
 
 
 class Approval(StrEnum):
@@ -106,3 +133,14 @@ class PermissionAnswer(Struct, frozen=True, kw_only=True):
 
     approval: Approval
     reply: str = ""
+
+
+class DeniedPaths(Struct, frozen=True, kw_only=True):
+    """Existing files and folders that deny rules forbid, for a sandbox to protect."""
+
+    hidden: tuple[str, ...] = ()
+    """Neither read nor written; a folder with everything in it."""
+    read_only: tuple[str, ...] = ()
+    """Read, but not written."""
+    uncovered: tuple[str, ...] = ()
+    """Rules whose files could not all be found: there are too many folders to search."""

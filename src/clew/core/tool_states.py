@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from clew.core.file_change import NO_NEWLINE, FileChange, Hunk, Mark, read_file_change
 from clew.core.json_text import decode_json
+from clew.core.permissions import PermissionRecord
 
 _MAX_ARGUMENT = 200
 _MAX_RESULT = 4_000
@@ -56,6 +57,8 @@ class ToolReport(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     """The result for display, where it differs from the text that the model reads."""
     diff_file: str = ""
     diff_lines: tuple[DiffLine, ...] = ()
+    permission: PermissionRecord | None = None
+    """Why the call was allowed or denied; None for calls that nobody judged."""
 
 
 def start_state(call_id: str, name: str, arguments: str) -> ToolState:
@@ -80,7 +83,13 @@ def end_state(started: ToolState, report: ToolReport, *, text: str, failed: bool
 
 
 def report_call(
-    data: Mapping[str, Any], *, denied: bool, error_code: str, failed: bool, display: str = ""
+    data: Mapping[str, Any],
+    *,
+    denied: bool,
+    error_code: str,
+    failed: bool,
+    display: str = "",
+    permission: PermissionRecord | None = None,
 ) -> ToolReport:
     """Return the data that the journal keeps about a call that ended."""
     change = None if failed else read_file_change(data)
@@ -90,6 +99,7 @@ def report_call(
         display=_truncate(display),
         diff_file=change.path if change else "",
         diff_lines=diff_lines(change),
+        permission=permission,
     )
 
 

@@ -6,7 +6,6 @@ the end of it until no secret can continue there.
 
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +26,8 @@ class Redaction(Struct, frozen=True, kw_only=True):
     """Redacts a whole value."""
     stream: Callable[[], StreamRedactor]
     """Creates a redactor for streamed text; its output may lag behind its input."""
+    hide: Callable[[Iterable[str]], None] = lambda _: None
+    """Adds texts to redact: the keys that a session knows."""
 
     @classmethod
     def standard(
@@ -38,8 +39,26 @@ class Redaction(Struct, frozen=True, kw_only=True):
             extra_keys: More names of secrets.
             extra_values: More texts to hide wherever they appear.
         """
-        extra = tuple(extra_keys), tuple(extra_values)
-        return cls(value=Redactor(*extra).redact, stream=partial(StreamRedactor, *extra))
+        standard = _StandardRedaction(tuple(extra_keys), tuple(extra_values))
+        return cls(value=standard.redact, stream=standard.stream, hide=standard.hide)
+
+
+class _StandardRedaction:
+    """Redacts with names and values; values may be added."""
+
+    def __init__(self, keys: tuple[str, ...], values: tuple[str, ...]) -> None:
+        self._keys, self._values = keys, values
+        self._redactor = Redactor(keys, values)
+
+    def redact(self, value: Any) -> Any:
+        return self._redactor.redact(value)
+
+    def stream(self) -> StreamRedactor:
+        return StreamRedactor(self._keys, self._values)
+
+    def hide(self, values: Iterable[str]) -> None:
+        self._values = tuple(dict.fromkeys((*self._values, *values)))
+        self._redactor = Redactor(self._keys, self._values)
 
 
 class LogTextBuffer:

@@ -44,6 +44,8 @@ class LoggedSession(Struct, frozen=True, kw_only=True):
     resumed: bool
     warn: Callable[[str], None]
     """Called once for each reason why the log cannot be written."""
+    secrets: tuple[str, ...] = ()
+    """Texts to redact besides those that look like secrets."""
 
 
 class SessionLogger(Protocol):

@@ -104,6 +104,7 @@ class SessionLog:
                 "a SessionLog is for one session at a time: create another one for this session"
             )
         self._session = session
+        self._file.redaction.hide(session.secrets)
         self._translator.max_concurrency = session.max_concurrency
         if session.resumed:
             with self._file.guard():

@@ -12,7 +12,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.permissions import Access, Decision, PermissionMode, TargetKind, Verdict
+from clew.core.permissions import (
+    Access,
+    DecidedBy,
+    Decision,
+    PermissionMode,
+    TargetKind,
+    Verdict,
+)
 from clew.permissions import match_commands, match_paths, match_text
 from clew.permissions.grants import covers, exact_grant, is_command
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
@@ -58,7 +65,7 @@ def decide(access: Access, policy: Policy) -> Decision:
     """
     matcher = _matcher_for(access)
     if rule := _first_match(matcher, policy.deny, access, policy.cwd):
-        return Decision(Verdict.DENY, f"the rule {_cite(rule)} forbids this")
+        return Decision(Verdict.DENY, f"the rule {_cite(rule)} forbids this", DecidedBy.RULE)
     asking = _first_match(matcher, policy.ask, access, policy.cwd)
     decision = _not_denied(matcher, access, policy, asking)
     return replace(decision, asked_by_rule=True) if asking else decision
@@ -69,9 +76,11 @@ def _not_denied(matcher: _Matcher, access: Access, policy: Policy, asking: Rule 
     if MODE_TABLE[policy.mode][access.risk] is Verdict.DENY:
         return Decision(Verdict.DENY, describe_mode(policy.mode, access.risk))
     if asking and exact_grant(access) not in policy.grants:
-        return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this")
+        return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this", DecidedBy.RULE)
     if any(covers(grant, access, policy.cwd) for grant in policy.grants):
-        return Decision(Verdict.ALLOW, "the user allowed calls like this one for this session")
+        return Decision(
+            Verdict.ALLOW, "the user allowed calls like this one for this session", DecidedBy.GRANT
+        )
     return _without_grant(matcher, access, policy)
 
 
@@ -86,7 +95,7 @@ def _without_grant(matcher: _Matcher, access: Access, policy: Policy) -> Decisio
         return Decision(Verdict.ASK, doubt)
     bare = (rule for rule in policy.allow if rule.covers_all and may_allow(rule, access.tool))
     if rule := next(bare, None):
-        return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows every call")
+        return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows every call", DecidedBy.RULE)
     if policy.mode is PermissionMode.BYPASS:
         return Decision(Verdict.ALLOW, f"{policy.mode} mode allows everything")
     if doubt:
@@ -101,10 +110,10 @@ def _from_allow_rules(found: tuple[Rule, ...] | str, access: Access, policy: Pol
         case ():
             return Decision(Verdict.ALLOW, describe_mode(policy.mode, access.risk))
         case (rule,):
-            return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows this")
+            return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows this", DecidedBy.RULE)
         case _:
             shown = ", ".join(map(_cite, found))
-            return Decision(Verdict.ALLOW, f"the rules {shown} allow this")
+            return Decision(Verdict.ALLOW, f"the rules {shown} allow this", DecidedBy.RULE)
 
 
 def _matcher_for(access: Access) -> _Matcher:

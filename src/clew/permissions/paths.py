@@ -58,7 +58,7 @@ def allows_path(rule: Rule, path: str, cwd: Path) -> bool:
     target = resolve(path, cwd)
     if target is None:
         return False
-    return any(_glob(each).matches(str(target)) for each in _expand_allowed(rule, cwd))
+    return any(compile_glob(each).matches(str(target)) for each in _expand_allowed(rule, cwd))
 
 
 def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -> bool:
@@ -77,9 +77,9 @@ def denies_path(rule: Rule, path: str, cwd: Path, *, fold: bool | None = None) -
     targets = {written} if real is None else {written, real}
     if fold is None:
         fold = folds_case((real or written).rpartition("/")[0])
-    patterns = _expand_denied(rule, cwd)
+    patterns = expand_denied(rule, cwd)
     return _matches(patterns, targets, fold=fold) or _matches(
-        {_real_prefix(each) for each in patterns} - patterns, targets, fold=fold
+        {resolve_prefix(each) for each in patterns} - patterns, targets, fold=fold
     )
 
 
@@ -95,9 +95,9 @@ def denies_within(rule: Rule, path: str, cwd: Path, *, existing: bool = True) ->
     target = resolve(path, cwd)
     if target is None or not is_folder(target):
         return False
-    patterns = _expand_denied(rule, cwd)
-    for pattern in patterns | {_real_prefix(each) for each in patterns}:
-        fixed = Path(_find_fixed_part(pattern))
+    patterns = expand_denied(rule, cwd)
+    for pattern in patterns | {resolve_prefix(each) for each in patterns}:
+        fixed = Path(find_fixed_part(pattern))
         if fixed.is_relative_to(target) and (not existing or _exists(fixed)):
             return True
         if str(fixed) != pattern and target.is_relative_to(fixed):
@@ -108,9 +108,11 @@ def denies_within(rule: Rule, path: str, cwd: Path, *, existing: bool = True) ->
 def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
     """May a file name pattern in a command match something that the rule denies?"""
     pattern = _normalize_path(pattern, cwd)
-    for denied in _expand_denied(rule, cwd):
+    for denied in expand_denied(rule, cwd):
         if not _WILD & set(denied):
-            if _glob(pattern).matches(denied) or _glob(f"{pattern}/**").matches(denied):
+            if compile_glob(pattern).matches(denied) or compile_glob(f"{pattern}/**").matches(
+                denied
+            ):
                 return True
         elif _may_meet(pattern, denied):
             return True
@@ -119,7 +121,7 @@ def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
 
 def find_fixed_folder(pattern: str) -> str:
     """Return the folder that all matches of a file name pattern are in."""
-    return _find_fixed_part(pattern, otherwise="/" if pattern.startswith("/") else ".")
+    return find_fixed_part(pattern, otherwise="/" if pattern.startswith("/") else ".")
 
 
 def is_folder(path: Path) -> bool:
@@ -153,9 +155,9 @@ def _expand_allowed(rule: Rule, cwd: Path) -> Iterable[str]:
     pattern = _as_folder(rule.pattern or "")
     root = str(_real(cwd))
     if pattern.startswith("//"):
-        yield _real_prefix(pattern[1:])
+        yield resolve_prefix(pattern[1:])
     elif pattern.startswith("~"):
-        yield _real_prefix(_expand_home(pattern))
+        yield resolve_prefix(_expand_home(pattern))
     elif pattern.startswith("/"):
         yield f"{_real(Path(rule.base)) if rule.base else root}{pattern}"
     elif "/" not in pattern:
@@ -164,7 +166,8 @@ def _expand_allowed(rule: Rule, cwd: Path) -> Iterable[str]:
         yield _below(pattern, root)
 
 
-def _expand_denied(rule: Rule, cwd: Path) -> set[str]:
+def expand_denied(rule: Rule, cwd: Path) -> set[str]:
+    """Return the absolute patterns that a deny rule stands for, in every reading of it."""
     pattern = _as_folder(rule.pattern or "")
     found = set(_expand_allowed(rule, cwd))
     root = str(_real(cwd))
@@ -182,7 +185,9 @@ def _expand_denied(rule: Rule, cwd: Path) -> set[str]:
 
 def _matches(patterns: Iterable[str], targets: Iterable[str], *, fold: bool) -> bool:
     return any(
-        _glob(_fold_case(pattern, fold=fold), below=True).matches(_fold_case(each, fold=fold))
+        compile_glob(_fold_case(pattern, fold=fold), below=True).matches(
+            _fold_case(each, fold=fold)
+        )
         for pattern in patterns
         for each in targets
     )
@@ -237,14 +242,16 @@ def _below(path: str, folder: str) -> str:
     return path if path.startswith("/") else f"{folder}/{path.removeprefix('./')}"
 
 
-def _find_fixed_part(pattern: str, *, otherwise: str = "/") -> str:
+def find_fixed_part(pattern: str, *, otherwise: str = "/") -> str:
+    """Return the folders of a pattern before its first wildcard."""
     folders = pattern.split("/")
     fixed = next((at for at, part in enumerate(folders) if _WILD & set(part)), len(folders))
     return "/".join(folders[:fixed]) or otherwise
 
 
-def _real_prefix(pattern: str) -> str:
-    fixed = _find_fixed_part(pattern)
+def resolve_prefix(pattern: str) -> str:
+    """Follow the links in the part of a pattern before its first wildcard."""
+    fixed = find_fixed_part(pattern)
     real = _real_path(fixed)
     if real is None:
         return pattern
@@ -254,7 +261,7 @@ def _real_prefix(pattern: str) -> str:
 
 def _may_meet(one: str, other: str) -> bool:
     """May two patterns match the same path? Compares their literal beginnings and ends."""
-    first, second = Path(_find_fixed_part(one)), Path(_find_fixed_part(other))
+    first, second = Path(find_fixed_part(one)), Path(find_fixed_part(other))
     if not (first.is_relative_to(second) or second.is_relative_to(first)):
         return False
     ends = [re.split(r"[*?\]]", each)[-1] for each in (one, other)]
@@ -262,7 +269,8 @@ def _may_meet(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=2048)
-def _glob(pattern: str, *, below: bool = False) -> Glob:
+def compile_glob(pattern: str, *, below: bool = False) -> Glob:
+    """Compile a path pattern; with `below`, everything in a matching folder matches too."""
     tokens = _TOKEN.findall(os.path.normpath(pattern))
     return build_glob([*map(_compile_token, tokens), *([optional_tail("/")] if below else [])])
 

@@ -76,6 +76,7 @@ class Adapter:
             tls=options.get("tls", True),
         )
         self.name = name
+        self.secrets = endpoint.secrets  # a session redacts them everywhere
         self.transport = Transport(endpoint, provider=name, client=options.get("client"))
         self.streaming = options.get("streaming", True)
         self._models = dict(options.get("models", {}))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from clew.core.errors import ConfigError, ProviderBusy
+from clew.core.secret_variables import is_secret_variable
 
 IDLE_TIMEOUT = 120.0
 STALL_FACTOR = 5
@@ -111,6 +112,18 @@ class Endpoint:
         for secret in self._secrets(more):
             text = text.replace(secret, "***")
         return text
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key, passwords in addresses, and headers that hold secrets."""
+        urls = [urlsplit(self.base_url), urlsplit(self.proxy)]
+        headers = (
+            value
+            for name, value in self.headers.items()
+            if is_secret_variable(name.replace("-", "_")) or name.lower() == "authorization"
+        )
+        found = [self.api_key, *(url.password or "" for url in urls), *headers]
+        return tuple(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
 
     def _secrets(self, more: Iterable[str]) -> list[str]:
         parts = [urlsplit(self.base_url), urlsplit(self.proxy)]

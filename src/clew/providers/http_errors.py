@@ -19,6 +19,7 @@ from clew.core.errors import (
     SignatureRejected,
 )
 from clew.core.json_text import decode_json
+from clew.core.redaction import redact
 from clew.providers.overflow import find_limit, is_overflow
 
 MAX_TEXT = 500
@@ -83,7 +84,7 @@ def error_for(
     """
     text, codes = _read(body)
     where = f"{provider} (HTTP {status})" if status else provider
-    said = f": {_cut(mask(text))}" if text else "."
+    said = f": {_cut(redact(mask(text)))}" if text else "."
     if status in _DENIED or _is_about_account(status, text, codes):
         advice = "Check the key, its permissions and the account's credit."
         message = f"{where} rejected the API key or the account{said} {advice}"

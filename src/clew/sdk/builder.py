@@ -8,7 +8,7 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from clew.config.providers import ResolvedProvider, current_type, resolve_provider
+from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
 from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
@@ -40,7 +40,7 @@ from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
-from clew.tools.builtin.websearch import search_backend
+from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
 from clew.tools.protocol import Tool, ToolContext
 
 
@@ -241,6 +241,7 @@ class _Builder:
         found: SessionOptions = {
             "cwd": blueprint.cwd,
             "env": self._settings.env,
+            "redact_values": self._find_keys(),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
         }
         if self._options.get("keep_checkpoints", True):
@@ -257,7 +258,14 @@ class _Builder:
             for key, value in self._options.items()
             if key not in OwnOptions.__annotations__ and key not in NOT_SHARED
         }
+        given.pop("redact_values", None)
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
+
+    def _find_keys(self) -> tuple[str, ...]:
+        environ = self._scan.loaded.environ
+        search = environ.get(BRAVE_VARIABLE, "")
+        own = self._options.get("redact_values", ())
+        return (*own, *find_keys(self._settings, environ), *([search] if search else []))
 
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""
@@ -313,6 +321,7 @@ def make_hooks(
         )
         return (await agents.run(request)).text
 
+    values = tuple(agents.options.get("redact_values", ()))
     context = HookContext(
         project=blueprint.cwd,
         environ=loaded.environ,
@@ -320,7 +329,7 @@ def make_hooks(
         ask=ask,
         run_agent=run_agent,
         holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
-        redact=redact,
+        redact=partial(redact, extra_values=values),
     )
     return HookRunner(table, context)
 

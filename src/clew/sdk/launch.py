@@ -19,6 +19,7 @@ from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.local_servers import find_local_server
 from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.notices import take_notice
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_scan import choose_sandbox
 from clew.sdk.session import InteractiveSession
@@ -41,6 +42,12 @@ class LaunchedSession:
     """What commands can do, in a sentence."""
     place: ProjectStore
     """The store of the session."""
+    home: Path
+    """The user's own folder."""
+
+    def take_sandbox_notice(self) -> str:
+        """Return what commands can do, unless this user was told so before."""
+        return take_notice(self.home, "sandbox", self.sandbox)
 
     async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
         """Return the other sessions of the folder, the newest first."""
@@ -65,33 +72,35 @@ async def launch(
         environ: Environment variables; by default those of the process.
     """
     environ = os.environ if environ is None else environ
-    cwd, homes = Path(spec.cwd), Homes.of(environ)
-    place = project_store(cwd, environ, spec.store)
-    models: ModelSwitcher | None = None
+    homes, models = Homes.of(environ), None
+    place = project_store(cwd := Path(spec.cwd), environ, spec.store)
     try:
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         chooser = ModelChooser(loaded.settings, loaded.environ)
         search = partial(find_local_server, environ=loaded.environ)
         choice = await chooser.choose_first(spec, search)
         models = ModelSwitcher(chooser, current=choice.provider, first=choice)
-        sandbox = _sandbox(spec, loaded.settings)
         session_id = await _session_id(spec, place)
-        services: InteractiveOptions = {
+        options: InteractiveOptions = {
+            **_options(spec, choice, homes),
+            **({"host": host} if host is not None else {}),
             "store": place.store,
             "resume_session_id": session_id,
-            "sandbox": sandbox,
+            "sandbox": (sandbox := _sandbox(spec, loaded.settings)),
             "models": models,
             "environ": environ,
-            **({"host": host} if host is not None else {}),
         }
-        options: InteractiveOptions = {**_options(spec, choice, homes), **services}
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
         async with session:
-            resumed, rules = session_id is not None, sandbox.describe()
             yield LaunchedSession(
-                session=session, choice=choice, resumed=resumed, sandbox=rules, place=place
+                session=session,
+                choice=choice,
+                resumed=session_id is not None,
+                sandbox=sandbox.describe(),
+                place=place,
+                home=homes.clew,
             )
     finally:
         if models is not None:

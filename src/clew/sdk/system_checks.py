@@ -270,9 +270,13 @@ def _check_program(name: str, path: str, without: str, remedy: str) -> Finding:
 
 
 def check_sandbox(_: Machine) -> Iterator[Finding]:
-    """Check whether commands can run in a sandbox."""
+    """Check which sandbox protects files from commands, by starting a command in it."""
     sandbox = Sandbox()
-    if sandbox.active:
-        yield Finding(name="sandbox", level=Level.OK, text="bubblewrap works")
-    else:
-        yield Finding(name="sandbox", level=Level.MISSING, text=sandbox.problem)
+    if not sandbox.active:
+        text = f"{sandbox.problem}. Deny rules only compare command lines"
+        yield Finding(name="sandbox", level=Level.MISSING, text=text)
+        return
+    text = f"{sandbox.name} works: commands cannot reach files that deny rules name"
+    yield Finding(name="sandbox", level=Level.OK, text=text)
+    if limits := sandbox.describe_limits():
+        yield Finding(name="sandbox", level=Level.NOTE, text=limits)

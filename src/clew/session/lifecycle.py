@@ -76,11 +76,12 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else [])),
     )
     record = new_record(SessionId(options["session_id"] or new_session_id()), cwd)
+    gate = make_gate(options)
     state = SessionState(
         options=options,
         journal=make_unopened_journal(options["store"], record, setup),
         provider=provider,
-        gate=make_gate(options),
+        gate=gate,
         policy=make_policy(options),
         strategy=choose_strategy(options),
         reasoning=make_reasoning_policy(options),
@@ -88,7 +89,8 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         tool_context=ToolContext(
             cwd=cwd,
             env=dict(options["env"]),
-            redact_values=tuple(options["redact_values"]) if options["redact"] else None,
+            redact_values=_list_secrets(provider, options),
+            find_denied=gate.find_denied_paths,
         ),
         cost_limit=make_cost_limit(options["budget_usd"], options["prices"]),
         loop_guard=LoopGuard(enabled=options["detect_loops"]),
@@ -98,6 +100,13 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     options["event_bus"].session_id = record.id
     subscribe_callbacks(options)
     return state
+
+
+def _list_secrets(provider: Provider, options: SessionOptions) -> tuple[str, ...] | None:
+    """Return the texts to redact besides those that look like secrets; None for nothing."""
+    if not options["redact"]:
+        return None
+    return tuple(dict.fromkeys((*options["redact_values"], *getattr(provider, "secrets", ()))))
 
 
 async def open_session(state: SessionState) -> None:
@@ -193,6 +202,7 @@ def _begin_log(state: SessionState, *, resumed: bool) -> None:
                 max_concurrency=state.options["max_parallel_tools"],
                 resumed=resumed,
                 warn=lambda text: state.emit(Warned(text)),
+                secrets=state.tool_context.redact_values or (),
             )
         )
 

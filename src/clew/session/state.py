@@ -18,6 +18,7 @@ from clew.core.context_state import ContextState
 from clew.core.errors import BudgetReached, SessionError
 from clew.core.events import ContextUpdated, Event
 from clew.core.models import ModelFacts
+from clew.core.permissions import Decision
 from clew.core.usage import Usage
 from clew.providers.protocol import Chunk, Provider, Request
 from clew.session.config import SessionOptions
@@ -81,6 +82,8 @@ class SessionState(Struct, kw_only=True):
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    """What was decided about calls that have no result yet, by call id."""
     ending: SessionError | None = None
     """Why the run must end after the calls of this answer."""
     completed_runs: int = 0
@@ -117,6 +120,11 @@ class SessionState(Struct, kw_only=True):
         self.emit(ContextUpdated(state))
         return state
 
+    def publish_context(self) -> None:
+        """Publish how full the window is, if anyone listens."""
+        if self.options["event_bus"].wants(ContextUpdated):
+            self.report_context()
+
     def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
         """Change the thresholds that are given.
 
@@ -152,6 +160,18 @@ class SessionState(Struct, kw_only=True):
         self.cost_limit.check(
             self.journal.spending, provider=self.provider.name, model=name, expected=expected
         )
+
+    def check_next_call(self, added: int = 0) -> None:
+        """Check that the budget, if there is one, allows the next call of the conversation.
+
+        Args:
+            added: Tokens that join the conversation before the call.
+
+        Raises:
+            BudgetReached: The call would exceed the budget.
+        """
+        if self.cost_limit.budget is not None:
+            self.check_budget(self.expect_call(added))
 
     def affords(self, expected: Usage, model: str) -> bool:
         """Return whether the budget allows a call to `model`."""

@@ -12,6 +12,8 @@ from clew.core.entries import MessageAdded
 from clew.core.errors import ClewError
 from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
+from clew.core.permissions import PermissionRecord
+from clew.core.redaction import redact
 from clew.core.tool_states import ToolReport, report_call
 from clew.session.state import SessionState
 from clew.session.tool_execution import (
@@ -95,6 +97,20 @@ async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutco
         await _commit(state, call, outcome or make_interrupted_outcome())
 
 
+def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | None:
+    decision = state.decisions.pop(call.call_id, None)
+    if decision is None:
+        return None
+    hidden = state.tool_context.redact_values
+    reason, question = (
+        text if hidden is None else redact(text, extra_values=hidden)
+        for text in (decision.reason, decision.question)
+    )
+    return PermissionRecord(
+        verdict=decision.verdict, by=decision.by, reason=reason, question=question
+    )
+
+
 async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:
     output = redact_output(state, outcome.output)
     message, full_text = make_result(state, call, output)
@@ -104,6 +120,7 @@ async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> 
         error_code=outcome.error_code,
         failed=output.failed,
         display=output.display,
+        permission=_take_decision(state, call),
     )
     await state.journal.append(
         MessageAdded(

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
-from clew.core.permissions import Access
+from clew.core.permissions import Access, DeniedPaths
 
 
 class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):
@@ -42,6 +42,11 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     before_change: Callable[[Path], None] | None = None
     """Call this before a file is changed, created or removed, from any thread. It saves the file
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
+    allowed_paths: tuple[str, ...] = ()
+    """The real paths that this call was allowed to use, for a command first the folder in which it
+    starts; empty if nothing was decided."""
+    find_denied: Callable[[], DeniedPaths] | None = None
+    """Finds the paths that processes must not reach. It may read folders: call it in a thread."""
     redact_values: tuple[str, ...] | None = ()
     """Texts that the session redacts besides those that look like secrets; None if it redacts
     nothing."""

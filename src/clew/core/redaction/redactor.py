@@ -1,8 +1,10 @@
 """`Redactor` for documents and `StreamRedactor` for text that arrives in pieces."""
 
 import re
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
@@ -21,6 +23,9 @@ _Open: TypeAlias = tuple[dict[object, object] | list[object], SecretName | None]
 """A copy whose contents are not redacted yet, and the name that applies to them."""
 
 _SHORTEST_VALUE = 4
+_SHORTEST_ENCODED = 8
+"""Bytes of a value whose base64 form is long enough to be no accident."""
+_URL_SAFE = str.maketrans("+/", "-_")
 _SCHEMA_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
@@ -32,8 +37,7 @@ class Redactor:
         self._triggers = {key: parts[0].encode() for key, parts in named.items() if parts}
         self._names = frozenset(self._triggers)
         known = [value for value in extra_values if len(value) >= _SHORTEST_VALUE]
-        escaped = [msgspec.json.encode(value)[1:-1].decode() for value in known]
-        self._values = tuple(dict.fromkeys([*known, *escaped]))
+        self._values = tuple(dict.fromkeys(form for value in known for form in _spell(value)))
 
     def redact(self, value: object, name: SecretName | None = None) -> object:
         """Return a copy of `value` without secrets, at any depth.
@@ -42,6 +46,8 @@ class Redactor:
             value: A text, or anything made of dicts, lists, tuples and scalars.
             name: The kind of secret that `value` is known to be.
         """
+        if isinstance(value, str) and name is None:
+            return self.text(value)
         todo: list[_Open] = []
         result = self._copy(value, name, todo)
         while todo:
@@ -102,6 +108,22 @@ class Redactor:
                 clean = f"{clean}'"
             made[clean] = inner
         return made
+
+
+def _spell(value: str) -> Iterator[str]:
+    """Yield a known secret as it is, and as it looks in JSON, URLs and base64."""
+    yield value
+    yield msgspec.json.encode(value)[1:-1].decode()
+    yield quote(value, safe="")
+    data = value.encode("utf-8", "surrogatepass")
+    if len(data) < _SHORTEST_ENCODED:
+        return
+    for shift in range(3):
+        # The first and the last sign also depend on the bytes beside the value.
+        whole = b64encode(bytes(shift) + data).decode().rstrip("=")
+        inner = whole[(shift * 4 + 2) // 3 : len(whole) - ((shift + len(data)) % 3 != 0)]
+        yield inner
+        yield inner.translate(_URL_SAFE)
 
 
 def _is_schema_type(kind: object) -> bool:

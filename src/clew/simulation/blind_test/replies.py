@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from clew.core.json_text import decode_json
 from clew.core.text import one_line
 from clew.simulation.blind_test.questions import GRADES, KINDS, Question
 
@@ -35,12 +36,16 @@ def parse_questions(text: str, count: int) -> ParsedReply[tuple[Question, ...]]:
     """Return the first `count` questions of a reply; those that are right, if there are fewer."""
     items = _decode(text, list[msgspec.Raw])
     if items is None:
+        # Models that are asked for one question often leave the brackets out.
+        alone = _decode(text, Question)
+        items = [msgspec.Raw(msgspec.json.encode(alone))] if alone is not None else None
+    if items is None:
         return ParsedReply(problem="it is not a JSON array")
     found: list[Question] = []
     problems: list[str] = []
     for number, item in enumerate(items, start=1):
         try:
-            question = msgspec.json.decode(item, type=Question)
+            question = decode_json(item, type=Question)
         except msgspec.DecodeError as error:
             problems.append(f"question {number}: {error}")
             continue
@@ -93,7 +98,7 @@ def _decode(text: str, kind: type[T]) -> T | None:
     """Return the first JSON value of that type in a reply, also beside other words."""
     for part in _candidates(_THOUGHT.sub("", text)):
         try:
-            return msgspec.json.decode(part, type=kind)
+            return decode_json(part, type=kind)
         except (msgspec.DecodeError, UnicodeEncodeError):
             continue
     return None

@@ -145,19 +145,22 @@ def _list_problems(plans: Sequence[CasePlan], replies: Replies) -> Iterator[str]
     for plan in plans:
         where = f"at message {plan.case.at:,}"
         yield from (f"{where}: {_explain_missing(view)}" for view in plan.views if view.missing)
-        for number, task in enumerate(plan.tasks):
-            written = replies.find_written(plan, number)
-            if written is not None and len(written.questions) < len(task.kinds):
-                yield (
-                    f"{where}: {len(written.questions)} of {len(task.kinds)} questions were"
-                    f" written: {written.problem}"
-                )
+        yield from (f"{where}: {problem}" for problem in _find_unwritten(plan, replies))
     yield from _count_problems("unanswered", _find_unanswered(plans, replies))
     yield from _count_problems("not graded", _find_ungraded(plans, replies))
 
 
 def _explain_missing(view: ComparedView) -> str:
     return f"{view.kind.name} was left out: {view.missing}"
+
+
+def _find_unwritten(plan: CasePlan, replies: Replies) -> Iterator[str]:
+    missing: Counter[str] = Counter()
+    for number, task in enumerate(plan.tasks):
+        written = replies.find_written(plan, number)
+        if written is not None and len(written.questions) < len(task.kinds):
+            missing[written.problem] += len(task.kinds) - len(written.questions)
+    yield from _count_problems("not written", missing.elements())
 
 
 def _find_unanswered(plans: Sequence[CasePlan], replies: Replies) -> Iterator[str]:

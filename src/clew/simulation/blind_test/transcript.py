@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from clew.context.calibration import default_for, estimate_tokens
 from clew.context.estimate import text_units
+from clew.core.json_text import decode_json
 from clew.core.messages import (
     File,
     Image,
@@ -117,7 +118,7 @@ def _part_text(part: Part, role: Role) -> str:
 def _arguments_text(arguments: str) -> str:
     """Show the arguments of a call by name, without the escapes of JSON."""
     try:
-        values = msgspec.json.decode(arguments, type=dict[str, object])
+        values = decode_json(arguments, type=dict[str, object])
     except msgspec.DecodeError:
         return arguments
     return "\n".join(f"{name}: {_value_text(value)}" for name, value in values.items())

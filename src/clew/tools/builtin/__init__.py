@@ -29,7 +29,7 @@ def builtin_tools(
     another program changed in the meantime.
 
     Args:
-        sandbox: The sandbox for commands; None uses bubblewrap where it works.
+        sandbox: The sandbox for commands; None uses the one that works here.
         pass_env: Environment variables (`*` is a wildcard) that commands get although their
             names look like secrets.
         web: The limits of WebFetch; by default it reaches the public internet only.

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import anyio.to_thread
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from clew.core.permissions import Risk
+from clew.core.permissions import DeniedPaths, Risk
 from clew.tools.builtin.child_process import ChildProcess, ChildResult, child_environment, run_child
 from clew.tools.builtin.files import ToolFailure, failure
 from clew.tools.function import tool
@@ -47,6 +48,8 @@ class BashCall(Struct, frozen=True, kw_only=True):
     start: Path
     context: ToolContext
     sandboxed: bool
+    ends_processes: bool = False
+    """Do processes that it leaves behind end with it?"""
     unsuited: str = ""
     """Why it runs without the sandbox, although there is one."""
 
@@ -55,7 +58,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
     """Make the Bash tool.
 
     Args:
-        sandbox: The sandbox for commands; None uses bubblewrap where it works.
+        sandbox: The sandbox for commands; None uses the one that works here.
         pass_env: Names of variables that commands get although they look like secrets; `*` is a
             wildcard.
     """
@@ -91,6 +94,8 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
 
 def _call(command: str, seconds: float, context: ToolContext, options: BashOptions) -> BashCall:
     start = context.shell.cwd or context.cwd
+    if context.allowed_paths and str(start.resolve()) != context.allowed_paths[0]:
+        raise ToolFailure("Not run: another command has changed the folder meanwhile. Try again.")
     if not start.is_dir():
         context.shell.cwd = None
         if start == context.cwd:
@@ -109,6 +114,7 @@ def _call(command: str, seconds: float, context: ToolContext, options: BashOptio
         start=start,
         context=context,
         sandboxed=active and not reason,
+        ends_processes=options.sandbox.ends_processes and not reason,
         unsuited=reason,
     )
 
@@ -117,8 +123,13 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
     with _report() as report:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         if call.sandboxed:
-            shell = options.sandbox.wrap(shell, folder=call.context.cwd, cwd=call.start)
-        env = child_environment(os.environ, extra=call.context.env, passed=options.pass_env)
+            shell = await anyio.to_thread.run_sync(_wrap, shell, call, options.sandbox)
+        env = child_environment(
+            os.environ,
+            extra=call.context.env,
+            passed=options.pass_env,
+            secrets=call.context.redact_values or (),
+        )
         child = ChildProcess(
             command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
         )
@@ -129,6 +140,12 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
         reported = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
     final = Path(os.fsdecode(reported)) if reported else None
     return _output(call, result, _update_cwd(call, final))
+
+
+def _wrap(shell: Sequence[str], call: BashCall, sandbox: Sandbox) -> list[str]:
+    find = call.context.find_denied
+    denied = DeniedPaths() if find is None else find()
+    return sandbox.wrap(shell, folder=call.context.cwd, cwd=call.start, denied=denied)
 
 
 @contextmanager
@@ -193,7 +210,7 @@ def _notes(call: BashCall, result: ChildResult, text: str) -> Iterator[str]:
         yield f"killed by {_signal_name(-result.code)}"
     elif result.code:
         yield f"exit code {result.code}"
-    if result.has_background and not call.sandboxed:
+    if result.has_background and not call.ends_processes:
         yield (
             f"background processes keep running in process group {result.group}; their output is "
             f"not captured. Stop them with: kill -- -{result.group}"

@@ -13,6 +13,7 @@ from anyio import CancelScope
 from anyio.abc import Process
 from msgspec import Struct, field
 
+from clew.core.secret_variables import is_secret_variable
 from clew.process import drain_pipe, group_is_alive, read_pipe, start_group, terminate_group
 
 ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true"}
@@ -24,13 +25,6 @@ _CANCEL_GRACE = 0.2
 """The same after a cancellation, when the user waits."""
 _DRAIN = 0.2
 """Seconds to wait for late output once the program has ended."""
-_SECRET = re.compile(
-    r"(?:^|_)(?:"
-    r"\w*(?:TOKEN|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|APIKEYS?|CREDENTIALS?)"
-    r"|KEYS?|PASS|PAT|(?<=_)PWD"
-    r")(?:_|\d*$)"
-)
-_NO_SECRET = re.compile(r"(?:^|_)PUBLIC_?KEYS?(?:_|$)")
 MAX_BYTES = 10_000_000
 """The most bytes of one call's output to keep: the first half and the last half."""
 
@@ -158,14 +152,12 @@ async def run_child(child: ChildProcess) -> ChildResult:
     )
 
 
-def is_secret(name: str) -> bool:
-    """Return whether a variable of this name usually holds a secret."""
-    upper = name.upper()
-    return bool(_SECRET.search(upper)) and not _NO_SECRET.search(upper)
-
-
 def child_environment(
-    own: Mapping[str, str], *, extra: Mapping[str, str], passed: Iterable[str] = ()
+    own: Mapping[str, str],
+    *,
+    extra: Mapping[str, str],
+    passed: Iterable[str] = (),
+    secrets: Iterable[str] = (),
 ) -> dict[str, str]:
     """Return the environment for a child process.
 
@@ -173,12 +165,14 @@ def child_environment(
         own: The environment of this process.
         extra: Variables for children; never left out.
         passed: Names that are passed on although they look like secrets; `*` is a wildcard.
+        secrets: Texts that no variable may contain, unless its name is passed on.
     """
-    patterns = tuple(passed)
+    patterns, known = tuple(passed), tuple(secrets)
     kept = {
         name: value
         for name, value in own.items()
-        if not is_secret(name) or any(fnmatchcase(name, pattern) for pattern in patterns)
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+        or not (is_secret_variable(name) or any(secret in value for secret in known))
     }
     return {**kept, **ALWAYS, **extra}
 

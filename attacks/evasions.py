@@ -1,8 +1,11 @@
 """Lines that evade a deny rule which only compares words: none of them may run without a question.
 
-Each line does what it says when it is run in a folder with `.env`, `conf/x` and `src`; the tests of
-the sandbox run them for real. `$ROOT` stands for the absolute path of the folder.
+Each line does what it says when it is run in a folder with `.env`, `conf/x` and `src`; the corpus
+`sandbox` runs them for real. `$ROOT` stands for the absolute path of the folder, `$OUT` for that of
+another one.
 """
+
+from pathlib import Path
 
 READS_ENV = [
     # options that take a file, attached, abbreviated or in a cluster
@@ -64,7 +67,7 @@ READS_ENV = [
     "git grep -hf .env --no-index x x",
     "git diff --no-index /dev/null .env",
     "git diff --no-ind /dev/null .env",
-    "git diff --no-index . /tmp",
+    "git diff --no-index . src",
     "git hash-object -w .env",
     "git hash-object --stdin-paths <<< .env",
     "git blame --contents .env x",
@@ -91,12 +94,12 @@ READS_ENV = [
     "zgrep KEY .env",
     "rg -uu KEY",
     "rg --hidden KEY",
-    "diff -r . /tmp",
-    "diff --rec . /tmp",
+    "diff -r . src",
+    "diff --rec . src",
     "diff . src",
-    "cp -a . /tmp/copy-of-it",
-    "cp --recursive . /tmp/copy-of-it",
-    "cp --rec . /tmp/copy-of-it",
+    "cp -a . $OUT/copy",
+    "cp --recursive . $OUT/copy",
+    "cp --rec . $OUT/copy",
     "tar cf - .",
     "zip -qr - .",
     "find . -type f -exec cat {} +",
@@ -137,7 +140,7 @@ READS_ENV = [
     "ln -s .env x3; cat x3",
     "cp -l .env x4; cat x4",
     "cp -s $ROOT/.env x5; cat x5",
-    "cp -rs $ROOT /tmp/links-to-it",
+    "cp -rs $ROOT $OUT/links",
     "mv .env x6; cat x6",
     "mv -t src .env; cat src/.env",
     "install .env x7; cat x7",
@@ -236,9 +239,9 @@ READS_ENV = [
     "xargs -0 -I{} cat {} < <(printf '.env\\0')",
     "time -o t cat .env",
     "stdbuf --output=0 cat .env",
-    "rsync -a . /tmp/copy-of-it",
-    "rsync --files-from=.env . /tmp/copy-of-it",
-    "rsync -a --include='.env' --exclude='*' ./ /tmp/copy-of-it",
+    "rsync -a . $OUT/copy",
+    "rsync --files-from=.env . $OUT/copy",
+    "rsync -a --include='.env' --exclude='*' ./ $OUT/copy",
     "scp .env localhost:",
     "base64 -w0 .env",
     "od -An -c .env",
@@ -481,7 +484,7 @@ WRITES_CONF = [
     "rsync --rs='touch conf/new' x h:",
     "rsync -b --backup-dir=conf x y",
     "zip -q conf/x x",
-    "zip -qm /tmp/a.zip conf/x",
+    "zip -qm $OUT/a.zip conf/x",
     "zip -q a.zip x -T -TT 'touch conf/new'",
     "cpio -i < a.cpio",
     "cpio -pd conf < l",
@@ -701,3 +704,8 @@ RUNS_RM = [
 """Each runs `rm`, or would with other programs around; the rule is `Bash(rm *)`."""
 
 EVASIONS = {"Read(./.env)": READS_ENV, "Edit(./conf/**)": WRITES_CONF, "Bash(rm *)": RUNS_RM}
+
+
+def fill(line: str, root: Path, out: Path | None = None) -> str:
+    """Put real paths into a line."""
+    return line.replace("$ROOT", str(root)).replace("$OUT", str(out or root / "src"))
