@@ -29,6 +29,9 @@ NOUNS = frozenset({"docstring", "greeting", "hosting", "reasoning", "string"})
 
 MAX_PUBLIC_NAMES = 70
 
+OWN_OUTPUT = {"blind_test.py", "main.py", "models.py", "paint.py", "print_mode.py", "streams.py"}
+"""Modules of the command line that write text of their own: bars, the version, one question."""
+
 JSON_DECODERS = {
     "config/documents.py",
     "core/json_text.py",
@@ -101,6 +104,18 @@ def test_json_is_decoded_in_one_place_so_that_deep_nesting_is_an_error_everywher
     }
 
     assert found - {path for path in found if path.startswith("testing/")} == JSON_DECODERS
+
+
+def test_commands_write_through_functions_that_sanitize() -> None:
+    writes = re.compile(r"\bprint\(|\bsys\.std(?:out|err)\.write\(")
+    found = {
+        module.path.name
+        for module in modules()
+        if module.path.parent.name == "cli"
+        and writes.search((ROOT / module.path).read_text(encoding="utf-8"))
+    }
+
+    assert found == OWN_OUTPUT
 
 
 def test_bases_in_other_modules_count_once_and_outside_classes_do_not() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.cli.markdown import MarkdownStream
-from clew.cli.sanitize import sanitize
+from clew.core.sanitize import sanitize
 
 CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 SGR = re.compile(r"\x1b\[(\d+)m")

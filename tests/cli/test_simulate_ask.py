@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from clew.testing.fake_openai import FakeOpenAI, ScriptedResponse, Stall, fake_openai
+from tests.cli.terminal import clew as in_terminal
 from tests.simulation.examiner import Examiner, make_session, write_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("SIM-1")]
@@ -73,11 +74,11 @@ async def test_without_a_terminal_the_cost_is_stated_and_nothing_is_asked(place:
 
     assert (known.returncode, known.stdout) == (1, "")
     assert re.search(
-        r"about 25 calls, [\d,]+ tokens in, [\d,]+ out; cost without prompt caching: \$\d",
+        r"about 25 calls, [\d,]+ tokens in, [\d,]+ out; cost: \$\d.*, or \$\d.* caches",
         known.stderr,
     )
     assert "add --yes to begin without a question" in known.stderr
-    assert "cost without prompt caching: unknown" in unknown.stderr
+    assert "cost: unknown" in unknown.stderr
     assert place.examiner.requests == []
 
 
@@ -102,6 +103,40 @@ async def test_a_table_a_chart_and_json_show_the_scores(place: Place) -> None:
     assert [view["view"] for view in data["scores"]["views"]] == list(rows)[1:]
     assert data["done"] == data["total"] == 1 + 4 * 3 + 4
     assert len(place.examiner.requests) == asked
+
+
+@pytest.mark.parametrize(("typed", "code"), [("n\r", 1), ("\r", 1), ("yes\r", 0)])
+async def test_a_person_decides_whether_to_begin(place: Place, typed: str, code: int) -> None:
+    arguments = place.command(str(place.file), *SHORT)[3:]
+    with anyio.fail_after(60):
+        async with in_terminal(*arguments, cwd=place.folder, env=place.environment) as (
+            terminal,
+            process,
+        ):
+            await terminal.shows("Begin? [y/N] ")
+            before = len(place.examiner.requests)
+            terminal.types(typed)
+            said = await terminal.shows("spent" if code == 0 else "nothing was asked")
+            found = await process.wait()
+
+    assert (found, before) == (code, 0)
+    assert ("full" in said) == (code == 0)
+    assert bool(place.examiner.requests) == (code == 0)
+
+
+async def test_ctrl_c_at_the_question_ends_without_a_call(place: Place) -> None:
+    arguments = place.command(str(place.file), *SHORT)[3:]
+    with anyio.fail_after(60):
+        async with in_terminal(*arguments, cwd=place.folder, env=place.environment) as (
+            terminal,
+            process,
+        ):
+            await terminal.shows("Begin? [y/N] ")
+            process.send_signal(signal.SIGINT)
+            code = await process.wait()
+
+    assert code == 130
+    assert place.examiner.requests == []
 
 
 async def test_ctrl_c_keeps_the_replies_and_says_how_to_continue(place: Place) -> None:

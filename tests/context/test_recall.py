@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.context.recall import RECALL
 from clew.context.recall.answer import (
     Hints,
     Reference,
@@ -15,7 +16,6 @@ from clew.context.recall.answer import (
 )
 from clew.context.recall.documents import make_documents, make_mark
 from clew.context.recall.entry_text import (
-    RECALL,
     entry_text,
     format_call,
     format_diff,

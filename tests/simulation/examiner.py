@@ -138,6 +138,6 @@ def _read(request: dict[str, Any]) -> ScriptedResponse:
 
 
 def _grade(prompt: str) -> str:
-    (reference,) = re.findall(r"^Reference: (.*)$", prompt, re.MULTILINE)
-    answers = re.findall(r"^([a-z]): (.*)$", prompt, re.MULTILINE)
-    return msgspec.json.encode({one: float(text == reference) for one, text in answers}).decode()
+    asked = msgspec.json.decode(prompt)
+    grades = {one: float(text == asked["reference"]) for one, text in asked["answers"].items()}
+    return msgspec.json.encode(grades).decode()

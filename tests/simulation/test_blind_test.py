@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from clew.core.errors import BudgetReached, ConfigError, ProviderError
+from clew.core.models import ModelFacts
 from clew.dict_messages.fit import fit
 from clew.importers.recorded_session import RecordedSession
 from clew.sdk.blind_test import (
@@ -21,6 +22,8 @@ from clew.sdk.blind_test import (
 )
 from clew.sdk.simulation import SimulationOptions
 from clew.sdk.spec import SessionSpec
+from clew.simulation.scenario import make_scenario
+from clew.simulation.simulator import simulate
 from clew.testing.fake_openai import (
     ScriptedResponse,
     error_response,
@@ -166,6 +169,8 @@ async def test_what_is_said_to_cost_is_what_is_used(ask: Ask) -> None:
     assert cost.calls == spent.calls == len(examiner.requests) == 1 + 4 * 3 + 4
     assert cost.input_tokens == pytest.approx(spent.usage.input_tokens, rel=0.3)
     assert cost.usd == pytest.approx(spent.usd, rel=0.4)
+    assert cost.cached_usd is not None
+    assert cost.cached_usd < cost.usd
     assert (after.calls, after.input_tokens, after.usd) == (0, 0, 0.0)
 
 
@@ -225,6 +230,31 @@ async def test_a_damaged_last_line_is_asked_again(ask: Ask, tmp_path: Path) -> N
     assert nothing.roles == []
     assert scores_of(report) == scores_of(last) == expected
     assert report.sessions[0].damaged_lines == 1
+
+
+async def test_a_folder_that_cannot_be_written_is_noticed_before_a_call(
+    ask: Ask, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("a file", encoding="utf-8")
+    examiner = Examiner()
+
+    with pytest.raises(ConfigError, match="cannot"):
+        async with ask(examiner, make_session(), views=("full",), questions=1) as test:
+            await test.run()
+
+    assert examiner.requests == []
+
+
+async def test_a_file_of_another_test_is_refused(ask: Ask, tmp_path: Path) -> None:
+    async with ask(Examiner(), make_session(), views=("full",), questions=1) as test:
+        await test.run()
+    (file,) = (tmp_path / "out").iterdir()
+    changed = file.read_text(encoding="utf-8").replace('"questions":1,', '"questions":9,', 1)
+    file.write_text(changed, encoding="utf-8")
+
+    with pytest.raises(ConfigError, match="belongs to another test"):
+        async with ask(Examiner(), make_session(), views=("full",), questions=1):
+            pass
 
 
 async def test_replies_of_another_model_session_or_number_of_questions_are_not_used(
@@ -358,7 +388,7 @@ async def test_a_session_without_compactions_is_tested_where_clew_would_compact(
     ) as test:
         await test.run()
         report = test.report()
-    async with ask(Examiner(), session, views=("full",)) as test:
+    async with ask(Examiner(), session, window=1_000_000, views=("full",)) as test:
         unfilled = test.report()
 
     (tested,) = report.sessions
@@ -367,6 +397,19 @@ async def test_a_session_without_compactions_is_tested_where_clew_would_compact(
     assert scores_of(report) == {"full": 1.0}
     assert unfilled.sessions == ()
     assert "choose a smaller one with --window" in next(iter(unfilled.skipped.values()))
+
+
+async def test_a_session_that_is_only_cleared_is_tested_where_results_are_cleared(
+    ask: Ask,
+) -> None:
+    session = make_session(compacted=False, turns=40)
+    runs = simulate(session, [make_scenario("balanced")], ModelFacts(name="m", window=16_000))
+
+    async with ask(Examiner(), session, window=16_000, points=1, views=("full",)) as test:
+        report = test.report()
+
+    assert (runs[0].compactions, runs[0].clearings > 0) == (0, True)
+    assert len(report.sessions[0].cases) == 1
 
 
 async def test_secrets_are_neither_sent_nor_kept(ask: Ask, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 
+from clew.cli.streams import SanitizingParser
 from clew.core.permissions import PermissionMode
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
@@ -16,7 +17,7 @@ _JSON = "print JSON"
 
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser; on bad usage it prints an error and exits with code 2."""
-    top = argparse.ArgumentParser(
+    top = SanitizingParser(
         prog="clew",
         description="Run long sessions with a language model.",
         epilog="Starts an interactive prompt unless you use -p or a subcommand.",
@@ -280,6 +281,12 @@ def _add_ask(group: "argparse._ArgumentGroup") -> None:
         help="what readers get: full, recorded (summary), newest-Nk (text), rules-Nk (Clew without"
         " a model), recall-Nk (and Recall), with N thousand tokens (default:"
         " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
+    )
+    group.add_argument(
+        "--ask-window",
+        type=_window,
+        metavar="TOKENS",
+        help="context window of MODEL, if it is unknown to Clew",
     )
     group.add_argument(
         "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"

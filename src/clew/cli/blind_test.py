@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
-import msgspec
 
 from clew.cli.environment import own_environment
 from clew.cli.paint import ProgressBar, align_columns, make_painter
-from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
-from clew.cli.streams import write_err, write_out
+from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import BudgetReached, ConfigError, ProviderError
+from clew.core.sanitize import sanitize, sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.blind_test import (
     KINDS,
@@ -34,6 +33,8 @@ from clew.sdk.simulation import SimulationOptions, write_chart
 from clew.sdk.spec import SessionSpec
 
 _MAX_NOTES = 12
+_WORTH_SAYING = 0.95
+"""A smaller share of the price than this is worth a second number."""
 _MAX_NOTE = 300
 _LEGEND = """\
 score       mean grade: 1 right, 0.5 right in part, 0 wrong or not in the view; then by kind of
@@ -57,6 +58,7 @@ def run_ask(arguments: Namespace) -> int:
         simulation=SimulationOptions.of(
             model=arguments.model or "", window=arguments.window, lookups=False
         ),
+        model_window=arguments.ask_window,
         out=Path(arguments.out) if arguments.out else None,
         budget_usd=arguments.budget,
     )
@@ -104,7 +106,7 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
             write_chart(draw_report(report), chart)
             write_err(f"wrote the chart to {chart}")
         if arguments.json:
-            write_out(sanitize_json(msgspec.json.encode(report.to_data()).decode()) + "\n")
+            print_json(report.to_data())
         else:
             _print_report(report, verbose=arguments.verbose)
             _write_problems([one for one in report.scores.problems if one not in known])
@@ -130,18 +132,27 @@ def _show_cost(test: BlindTest, report: BlindReport, cost: CostEstimate) -> None
     cases = sum(len(one.cases) for one in report.sessions)
     sessions = pluralize(len(report.sessions), "session")
     model = sanitize_line(report.model, 80)
+    assumed = "" if test.model.known else " (assumed; change it with --ask-window)"
     write_err(
-        f"{model} on {report.provider}, window {test.model.window:,}: "
+        f"{model} on {report.provider}, window {test.model.window:,}{assumed}: "
         f"{pluralize(cases, 'compaction')} of {sessions}"
     )
     if report.done:
         write_err(f"{report.done:,} of {report.total:,} replies are kept from an earlier run")
     if cost.calls:
-        price = "unknown" if cost.usd is None else f"${cost.usd:,.2f}"
         write_err(
             f"about {pluralize(cost.calls, 'call')}, {cost.input_tokens:,} tokens in,"
-            f" {cost.output_tokens:,} out; cost without prompt caching: {price}"
+            f" {cost.output_tokens:,} out; cost: {_format_cost(cost)}"
         )
+
+
+def _format_cost(cost: CostEstimate) -> str:
+    if cost.usd is None:
+        return "unknown (Clew has no price for this model)"
+    text = f"${cost.usd:,.2f}"
+    if cost.cached_usd is not None and cost.cached_usd < cost.usd * _WORTH_SAYING:
+        text += f", or ${cost.cached_usd:,.2f} if the provider caches prompts"
+    return text
 
 
 async def _is_confirmed() -> bool:

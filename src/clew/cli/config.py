@@ -8,8 +8,8 @@ from typing import TypeAlias
 import msgspec
 
 from clew.cli.environment import own_environment
-from clew.cli.sanitize import sanitize, sanitize_json
-from clew.cli.streams import write_err, write_out
+from clew.cli.streams import print_json, write_err, write_out
+from clew.core.sanitize import sanitize
 from clew.sdk.folders import working_folder
 from clew.sdk.settings import (
     LoadedSettings,
@@ -34,7 +34,7 @@ def run_config(arguments: Namespace) -> int:
 def _show(settings: ProjectSettings, arguments: Namespace) -> int:
     loaded = settings.load()
     if arguments.json:
-        _write_json(describe_settings(loaded))
+        print_json(describe_settings(loaded), indent=True)
     else:
         _write(_format_settings(loaded))
     return 0
@@ -79,7 +79,7 @@ def _check(settings: ProjectSettings, _: Namespace) -> int:
 
 
 def _schema(_: ProjectSettings, __: Namespace) -> int:
-    _write_json(json_schema())
+    print_json(json_schema(), indent=True)
     return 0
 
 
@@ -91,7 +91,7 @@ def _get(settings: ProjectSettings, arguments: Namespace) -> int:
     if isinstance(value, str):
         _write([value])
     else:
-        _write_json(value)
+        print_json(value, indent=True)
     return 0
 
 
@@ -130,11 +130,6 @@ def _forget(settings: ProjectSettings, _: Namespace) -> int:
 
 def _write(lines: Iterable[str]) -> None:
     write_out("".join(f"{sanitize(line)}\n" for line in lines))
-
-
-def _write_json(value: object) -> None:
-    text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    write_out(f"{sanitize_json(text)}\n")
 
 
 _Action: TypeAlias = Callable[[ProjectSettings, Namespace], int]

@@ -11,9 +11,9 @@ from clew.cli.editor import LineEditor
 from clew.cli.input_loop import InputLoop
 from clew.cli.paint import format_time
 from clew.cli.replies import NEW
-from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import Screen
 from clew.cli.status import SessionStatus
+from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.folders import user_folder
 from clew.sdk.launch import LaunchedSession

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from clew.cli.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.file_change import FileChange, Hunk, read_file_change
+from clew.core.sanitize import sanitize, sanitize_line, split_rows
 
 _MAX_PATH = 120
 _MAX_LINES = 40

@@ -6,13 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 
-import msgspec
-
 from clew._version import __version__
 from clew.cli.environment import own_environment
 from clew.cli.paint import Paint, make_painter
-from clew.cli.sanitize import sanitize_json, sanitize_line
-from clew.cli.streams import write_out
+from clew.cli.streams import print_json, write_out
+from clew.core.sanitize import sanitize_line
 from clew.sdk.diagnostics import Finding, Level, Machine, diagnose, this_machine
 from clew.sdk.folders import working_folder
 
@@ -33,7 +31,7 @@ def run_doctor(arguments: Namespace) -> int:
     works = all(finding.level is not Level.BROKEN for finding in findings)
     if arguments.json:
         document = {"version": __version__, "works": works, "findings": findings}
-        write_out(f"{sanitize_json(msgspec.json.encode(document).decode())}\n")
+        print_json(document)
     else:
         paint = make_painter()
         write_out("".join(f"{_format(finding, paint)}\n" for finding in findings))

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from clew.cli.sanitize import sanitize
 from clew.cli.status import SessionStatus
 from clew.core.errors import ClewError
+from clew.core.sanitize import sanitize
 
 _MENTION = re.compile(r'(?:^|\s)(@(?:"[^"\n]*|[^\s"]*))$')
 _MAX_SCANNED = 5_000

@@ -47,9 +47,9 @@ from clew.cli.editor_protocol import (
     complete_mention,
     find_mention,
 )
-from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import wrap_line
 from clew.cli.status import SessionStatus, status_line
+from clew.core.sanitize import sanitize_line
 from clew.sdk.prompt_history import PromptHistory
 
 _MENU_ROWS = 8

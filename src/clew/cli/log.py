@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.cli.streams import write_err, write_out
-from clew.core.text import pluralize
+from clew.core.sanitize import sanitize, sanitize_json, sanitize_line
+from clew.core.text import make_encodable, pluralize
 from clew.sdk.session_logs import (
     LogFault,
     LogLine,
@@ -103,15 +103,14 @@ def _show(path: Path, arguments: Namespace) -> int:
 
 def _format_json(line: LogLine) -> str:
     whole = {"seq": line.seq, "timestamp": line.timestamp, **line.fields}
-    return sanitize_json(msgspec.json.encode(whole).decode())
+    return sanitize_json(msgspec.json.encode(make_encodable(whole)).decode())
 
 
 def _format_line(line: LogLine) -> str:
     time = sanitize_line(line.timestamp[11:23], 12)
     text = describe_event(line.event) if line.event is not None else ""
-    text = text or msgspec.json.encode(
-        {name: value for name, value in line.fields.items() if name != "event"}
-    ).decode(errors="replace")
+    others = {name: value for name, value in line.fields.items() if name != "event"}
+    text = text or msgspec.json.encode(make_encodable(others)).decode()
     return (
         f"{line.seq:>6} {time} {sanitize_line(line.name, 30):<28} {sanitize_line(text, _MAX_TEXT)}"
     )

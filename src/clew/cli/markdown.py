@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from clew.cli.markdown_inline import ITALIC, UNDERLINE, InlineParser, TextStyle
 from clew.cli.paint import Paint
-from clew.cli.sanitize import sanitize
+from clew.core.sanitize import sanitize
 
 _EXTRA_STYLES = {ITALIC: ("\x1b[3m", "\x1b[23m"), UNDERLINE: ("\x1b[4m", "\x1b[24m")}
 """Styles that `Paint` does not have."""

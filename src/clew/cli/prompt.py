@@ -22,7 +22,6 @@ from clew.cli.environment import own_environment
 from clew.cli.input_loop import InputLoop
 from clew.cli.paint import make_painter
 from clew.cli.replies import ABORTED, LineReply, is_quit, make_reply
-from clew.cli.sanitize import sanitize_line
 from clew.cli.screen import Screen
 from clew.cli.signals import exit_code, handle_signals
 from clew.cli.status import SessionStatus, StatusTracker
@@ -30,6 +29,7 @@ from clew.core.context_state import ContextState
 from clew.core.errors import AbortError, ClewError
 from clew.core.events import Envelope
 from clew.core.results import ExecutionResult
+from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.client import (
     CommandInfo,

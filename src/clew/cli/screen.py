@@ -14,7 +14,6 @@ import anyio
 from clew.cli.diffs import StyledLine, diff_rows
 from clew.cli.markdown import MarkdownStream
 from clew.cli.paint import Paint, draw_gauge, is_dumb, stop_note
-from clew.cli.sanitize import sanitize, sanitize_line
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_out
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry
@@ -40,6 +39,7 @@ from clew.core.events import (
     ToolStarted,
     Warned,
 )
+from clew.core.sanitize import sanitize, sanitize_line
 from clew.core.text import pluralize
 from clew.core.tool_states import first_argument
 from clew.sdk.entries import (

@@ -11,9 +11,9 @@ import anyio
 import msgspec
 
 from clew.cli.paint import format_time
-from clew.cli.sanitize import sanitize, sanitize_json, sanitize_line
-from clew.cli.streams import OutputLost, discard_output, write_err, write_out
+from clew.cli.streams import OutputLost, discard_output, print_json, write_err, write_out
 from clew.core.errors import SessionNotFound
+from clew.core.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.core.text import pluralize
 from clew.sdk import session_admin as admin
 from clew.sdk.entries import format_entries
@@ -175,7 +175,7 @@ def _write_bytes(lines: Iterable[bytes]) -> None:
 
 def _write(request: _Request, value: msgspec.Struct, *lines: str) -> None:
     if request.arguments.json:
-        write_out(sanitize_json(msgspec.json.encode(value).decode()) + "\n")
+        print_json(value)
     else:
         write_out("".join(f"{line}\n" for line in lines))
 

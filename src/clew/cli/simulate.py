@@ -1,14 +1,12 @@
 """`clew simulate`: what each context strategy would have cost and kept on recorded sessions."""
 
-import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
-
 from clew.cli.blind_test import check_chart, run_ask
-from clew.cli.paint import ProgressBar, align_columns, make_painter
+from clew.cli.paint import ProgressBar, align_columns
+from clew.cli.streams import print_json, print_line, write_err
 from clew.core.errors import ConfigError
 from clew.sdk.simulation import (
     SCENARIOS,
@@ -57,9 +55,9 @@ def run_simulate(arguments: Namespace) -> int:
         return 1
     if chart is not None:
         drawn = draw_longest(report, chart)
-        print(f"clew: wrote the chart of {drawn} to {chart}", file=sys.stderr)
+        write_err(f"wrote the chart of {drawn} to {chart}")
     if arguments.json:
-        print(msgspec.json.encode(report.to_data()).decode())
+        print_json(report.to_data())
     else:
         _print_tables(report, verbose=arguments.verbose)
     return 0
@@ -81,44 +79,42 @@ def _simulate(options: SimulationOptions, names: Sequence[str]) -> SimulationRep
 
 
 def _check_unused(arguments: Namespace) -> None:
-    given = [name for name in ("questions", "points", "views", "out") if getattr(arguments, name)]
-    if given or arguments.yes:
-        raise ConfigError(f"--{given[0] if given else 'yes'} needs --ask MODEL")
+    for name in ("questions", "points", "views", "ask_window", "out", "yes"):
+        if getattr(arguments, name):
+            raise ConfigError(f"--{name.replace('_', '-')} needs --ask MODEL")
 
 
 def _write_notes(report: SimulationReport) -> None:
     for why in report.skipped.values():
-        print(f"clew: skipped: {why}", file=sys.stderr)
+        write_err(f"skipped: {why}")
     for one in report.sessions:
         if not one.model.known:
             model = f"unknown model {one.model.name!r}" if one.model.name else "no model recorded"
-            print(
-                f"clew: {one.file}: {model}; assuming a window of {one.model.window:,} tokens "
-                "(change it with --model or --window)",
-                file=sys.stderr,
+            write_err(
+                f"{one.file}: {model}; assuming a window of {one.model.window:,} tokens "
+                "(change it with --model or --window)"
             )
     notes = Counter(problem for one in report.sessions for problem in one.session.problems)
     for note, count in notes.most_common(_MAX_NOTES):
         times = f" (in {count} files)" if count > 1 else ""
-        print(f"clew: note: {note}{times}", file=sys.stderr)
+        write_err(f"note: {note}{times}")
     if len(notes) > _MAX_NOTES:
         more = len(notes) - _MAX_NOTES
-        print(f"clew: {more} more notes; --json shows all of them", file=sys.stderr)
+        write_err(f"{more} more notes; --json shows all of them")
 
 
 def _print_tables(report: SimulationReport, *, verbose: bool) -> None:
-    paint = make_painter()
     sessions, options = report.sessions, report.options
     if verbose or len(sessions) == 1:
         for one in sessions:
             model = f"{one.model.name or 'unknown model'}, window {one.model.window:,}"
-            print(paint(f"{one.file} ({one.session.source}, {model})", "bold"))
-            print(*_format_table(one.runs, options), "", sep="\n")
+            print_line(f"{one.file} ({one.session.source}, {model})", "bold")
+            print_line("\n".join([*_format_table(one.runs, options), ""]))
     if len(sessions) > 1:
-        print(paint(f"all {len(sessions)} sessions", "bold"))
-        print(*_format_table(report.totals(), options), "", sep="\n")
+        print_line(f"all {len(sessions)} sessions", "bold")
+        print_line("\n".join([*_format_table(report.totals(), options), ""]))
     read, write = options.prices
-    print(paint(_LEGEND.format(read=read, write=write), "dim"))
+    print_line(_LEGEND.format(read=read, write=write), "dim")
 
 
 def _format_table(runs: Sequence[SimulationRun], options: SimulationOptions) -> list[str]:

@@ -4,9 +4,9 @@ import unicodedata
 from dataclasses import dataclass, replace
 
 from clew.cli.paint import Paint
-from clew.cli.sanitize import sanitize_line, split_rows
 from clew.core.context_state import Basis, ContextState, Status
 from clew.core.events import ContextUpdated, Envelope, SessionUpdated
+from clew.core.sanitize import sanitize_line, split_rows
 from clew.sdk.client import SessionSnapshot
 
 _COLOURS = {Status.OK: "green", Status.WARNING: "yellow", Status.CRITICAL: "red"}

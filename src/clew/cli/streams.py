@@ -1,5 +1,6 @@
 """Standard input, output and error: always open, with errors for closed pipes."""
 
+import argparse
 import codecs
 import contextlib
 import errno
@@ -8,11 +9,15 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
+import msgspec
 
-from clew.cli.sanitize import sanitize
+from clew.cli.paint import make_painter
 from clew.core.errors import ClewError
+from clew.core.sanitize import sanitize, sanitize_json
+from clew.core.text import make_encodable
 
 _REPLACEMENTS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
     chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(0x20)
@@ -26,6 +31,14 @@ class OutputLost(ClewError):
         super().__init__(f"cannot write to standard output: {error.strerror or error}")
         self.closed = error.errno == errno.EPIPE
         """True when the reader has exited, as `head` does; not worth a message."""
+
+
+class SanitizingParser(argparse.ArgumentParser):
+    """A parser whose errors, which repeat arguments from anywhere, are sanitized."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit with code 2."""
+        super().error(sanitize(message))
 
 
 def prepare_streams() -> bool:
@@ -62,6 +75,27 @@ def write_out(text: str) -> None:
     except OSError as error:
         discard_output()
         raise OutputLost(error) from error
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Write sanitized text and a line break to standard output, in a style of `clew.cli.paint`.
+
+    Raises:
+        OutputLost: Standard output is closed or full.
+    """
+    shown = sanitize(text)
+    write_out(f"{make_painter()(shown, style) if style else shown}\n")
+
+
+def print_json(value: object, *, indent: bool = False) -> None:
+    """Write a value to standard output as JSON without raw control characters.
+
+    Raises:
+        OutputLost: Standard output is closed or full.
+    """
+    data = msgspec.json.encode(make_encodable(value))
+    text = (msgspec.json.format(data) if indent else data).decode()
+    write_out(f"{sanitize_json(text)}\n")
 
 
 async def wait_for_reader_exit() -> OutputLost:

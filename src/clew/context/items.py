@@ -2,14 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from copy import copy
 from enum import IntEnum
 from itertools import accumulate
 from typing import overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from clew.context.estimate import MESSAGE_UNITS, Meter, part_units, text_units
+from clew.context.estimate import SAFE_FRAMING, Framing, Meter, part_units, text_units
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
@@ -60,17 +60,18 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         kind: ItemKind | None = None,
         *,
         meter: Meter = text_units,
+        framing: Framing = SAFE_FRAMING,
     ) -> "Item":
         """Make an item: analyses and measures the message once."""
         asks: tuple[CallId, ...] = ()
         answers: tuple[CallId, ...] = ()
-        units, thinking = MESSAGE_UNITS, 0
+        units, thinking = framing.message, 0
         is_signed = False
         for part in message.parts:
             if isinstance(part, Text):
                 units += meter(part.text)
                 continue
-            size = part_units(part, meter)
+            size = part_units(part, meter, framing)
             units += size
             if isinstance(part, ToolResult):
                 answers += (part.call_id,)
@@ -146,9 +147,7 @@ class Tally(Struct, gc=False):
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
-        longer = copy(self)
-        longer.totals = self.totals.copy()
-        return longer
+        return replace(self, totals=self.totals.copy())
 
 
 class ItemIndex(Struct, frozen=True):
@@ -163,7 +162,7 @@ class Items(Sequence[Item]):
     """An immutable sequence of items with running sums.
 
     Appending shares the storage of the shorter sequence: two sequences differ only in their
-    length. Appending to a sequence that is not the longest makes a copy.
+    length. Appending to a sequence that is empty or not the longest makes a copy.
     """
 
     __slots__ = ("_ids", "_length", "_outgoing", "_store", "_sums", "_tally")
@@ -214,12 +213,14 @@ class Items(Sequence[Item]):
 
     def extend(self, items: Sequence[Item]) -> "Items":
         """Return the sequence that ends with `items`; this one is unchanged."""
-        if len(self._store) != self._length:
+        if not self._length or len(self._store) != self._length:
             return Items((*self, *items))
-        self._store.extend(items)
-        self._ids.extend(item.entry_id for item in items)
-        self._sums.extend(accumulate((item.units for item in items), initial=self._sums.pop()))
-        self._outgoing.extend(outgoing_message(item) for item in items if item.message.parts)
+        for item in items:
+            self._store.append(item)
+            self._ids.append(item.entry_id)
+            self._sums.append(self._sums[-1] + item.units)
+            if item.message.parts:
+                self._outgoing.append(outgoing_message(item))
         longer = Items.__new__(Items)
         longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
         longer._outgoing = self._outgoing
@@ -308,6 +309,10 @@ class Items(Sequence[Item]):
 
     def __repr__(self) -> str:
         return f"Items({self._length} items, {self.units()} units)"
+
+
+NO_ITEMS = Items()
+"""An empty sequence, which views share: nothing is ever added to its storage."""
 
 
 def outgoing_message(item: Item) -> Message:

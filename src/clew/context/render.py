@@ -39,13 +39,13 @@ def answer_missing_calls(items: Sequence[Item]) -> list[Message]:
 
     Only the end is checked: results always follow directly after their answer.
     """
-    answered = []
+    answered: list[CallId] = []
     for item in reversed(items):
-        if item.message.role is Role.TOOL:
-            answered += [result.call_id for result in item.message.results]
+        if item.kind is ItemKind.TOOL_RESULT:
+            answered += item.answers
             continue
         missing = []
-        for call in item.message.calls:
+        for call in item.message.calls if item.asks else ():
             if call.call_id in answered:
                 answered.remove(call.call_id)
             else:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-_T = TypeVar("_T", bound=msgspec.Struct)
+_T = TypeVar("_T")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 """Control characters, line separators, bidirectional overrides and isolates, byte order marks."""

@@ -96,6 +96,15 @@ class ResponseGuard:
         if self._answer > MAX_ANSWER:
             raise self._make_error(f"an answer of more than {MAX_ANSWER // MIB} million characters")
 
+    def check_document(self, size: int) -> None:
+        """Check the size of a response that is one document.
+
+        Raises:
+            ResponseTooLarge: It is too large.
+        """
+        if size > MAX_DOCUMENT:
+            raise self._make_error(f"a document of more than {MAX_DOCUMENT // MIB} MiB")
+
     def final_seconds(self, limit: float) -> float:
         """Return how long to wait for the rest of a complete answer: `limit` in total."""
         now = anyio.current_time()

@@ -3,8 +3,8 @@
 API keys go into headers only: never into a log, a repr or an error.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from clew.core.errors import (
 )
 from clew.providers.endpoint import Endpoint
 from clew.providers.protocol import Chunk, UsageChunk
-from clew.providers.response_limits import MAX_DOCUMENT, MIB, ResponseGuard, too_large
+from clew.providers.response_limits import ResponseGuard
 from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.wire.base_decoder import Decoder, Framing
 
@@ -133,11 +133,21 @@ async def stream_call(
     for attempt in count(1):
         begun = False
         try:
-            tried = _attempt(transport, path, body, decoder=decoder(), framing=framing())
-            async with aclosing(tried) as chunks:
-                async for chunk in chunks:
-                    begun = begun or not isinstance(chunk, UsageChunk)
-                    yield chunk
+            guard = ResponseGuard(transport.endpoint, transport.provider)
+            response = await guard.wait(transport.send(path, body))
+            try:
+                _reject_page(response, transport)
+                answer = _Answer(response, guard, decoder(), framing())
+                while not answer.is_over:
+                    for chunk in await answer.read():
+                        begun = begun or not isinstance(chunk, UsageChunk)
+                        yield chunk
+            except ProviderError as error:
+                # A server may repeat the key in its error message.
+                error.args = (response.mask_secrets(str(error)),)
+                raise
+            finally:
+                response.close()
         except ProviderBusy as busy:
             if begun:
                 raise StreamBroken(
@@ -158,66 +168,85 @@ async def get(transport: Transport, path: str) -> bytes:
     return await _retry(transport, lambda: _whole(transport, path, None, "GET"))
 
 
-async def _attempt(
-    transport: Transport, path: str, body: bytes, *, decoder: Decoder, framing: Framing
-) -> AsyncGenerator[Chunk, None]:
-    guard = ResponseGuard(transport.endpoint, transport.provider)
-    response = await guard.wait(transport.send(path, body))
-    try:
-        if response.content_type == _PAGE:
-            raise ProviderRejected(
-                f"{transport.endpoint.host} returned {_PAGE} instead of a model's response."
-                " Check the base URL; it often ends in /v1.",
-                provider=transport.provider,
-            )
-        data = await guard.wait(response.read())
+def _reject_page(response: ResponseStream, transport: Transport) -> None:
+    if response.content_type == _PAGE:
+        raise ProviderRejected(
+            f"{transport.endpoint.host} returned {_PAGE} instead of a model's response."
+            " Check the base URL; it often ends in /v1.",
+            provider=transport.provider,
+        )
+
+
+class _Answer:
+    """Decodes one response, read by read."""
+
+    def __init__(
+        self, response: ResponseStream, guard: ResponseGuard, decoder: Decoder, framing: Framing
+    ) -> None:
+        self._response = response
+        self._guard = guard
+        self._decoder = decoder
+        self._framing = framing
+        self._is_first = True
+        self._size = 0
+        """Bytes of the last read."""
+        self._is_read = False
+        """True when nothing more is read, except what `_drain` drops."""
+        self.is_over = False
+        """True when everything was returned."""
+
+    async def read(self) -> Iterable[Chunk]:
+        """Return the next chunks, which are decoded one by one; the very last is `Finished`."""
+        if self._is_first:
+            self._is_first = False
+            return await self._begin()
+        if self._is_read:
+            finished = self._decoder.close()
+            # Before `Finished`, because most callers stop reading there.
+            await _drain(self._response)
+            self.is_over = True
+            return (finished,)
+        data = b"" if self._decoder.done else await self._more()
+        self._size = len(data)
+        if data:
+            return self._decode(self._framing.feed(data))
+        self._is_read = True
+        return self._decode(self._leftover())
+
+    async def _begin(self) -> Iterable[Chunk]:
+        response = self._response
+        data = await self._guard.wait(response.read())
+        self._size = len(data)
         if response.is_json or data.lstrip().startswith(b"{"):
-            for chunk in decoder.whole(await _rest(transport, response, guard, data)):
+            self._is_read = True
+            return self._decoder.whole(await _rest(response, self._guard, data))
+        return self._decode(self._framing.feed(data))
+
+    def _decode(self, events: Iterable[ServerEvent]) -> Iterator[Chunk]:
+        for event in events:
+            for chunk in self._decoder.feed(event):
+                self._guard.count_chunk(chunk)
                 yield chunk
-            yield decoder.close()
-            return
-        while data:
-            for event in framing.feed(data):
-                for chunk in decoder.feed(event):
-                    guard.count_chunk(chunk)
-                    yield chunk
-            data = b"" if decoder.done else await _more(response, decoder, guard, len(data))
-        for event in _leftover(framing, decoder):
-            for chunk in decoder.feed(event):
-                yield chunk
-        finished = decoder.close()
-        # Before `Finished`, because most callers stop reading there.
-        await _drain(response)
-        yield finished
-    except ProviderError as error:
-        # A server may repeat the key in its error message.
-        error.args = (response.mask_secrets(str(error)),)
-        raise
-    finally:
-        response.close()
 
+    async def _more(self) -> bytes:
+        """Read on; a complete response survives a connection that fails afterwards."""
+        guard = self._guard
+        if not self._decoder.complete:
+            guard.count_bytes(self._size)
+            return await guard.wait(self._response.read())
+        with suppress(ProviderError), anyio.move_on_after(guard.final_seconds(USAGE_LIMIT)):
+            guard.count_bytes(self._size)
+            return await self._response.read()
+        return b""
 
-def _leftover(framing: Framing, decoder: Decoder) -> list[ServerEvent]:
-    """Return the events that the end of the response completes."""
-    try:
-        return framing.close()
-    except StreamBroken:
-        if decoder.complete:
-            return []
-        raise
-
-
-async def _more(
-    response: ResponseStream, decoder: Decoder, guard: ResponseGuard, size: int
-) -> bytes:
-    """Read on; a complete response survives a connection that fails afterwards."""
-    if not decoder.complete:
-        guard.count_bytes(size)
-        return await guard.wait(response.read())
-    with suppress(ProviderError), anyio.move_on_after(guard.final_seconds(USAGE_LIMIT)):
-        guard.count_bytes(size)
-        return await response.read()
-    return b""
+    def _leftover(self) -> list[ServerEvent]:
+        """Return the events that the end of the response completes."""
+        try:
+            return self._framing.close()
+        except StreamBroken:
+            if self._decoder.complete:
+                return []
+            raise
 
 
 async def _drain(response: ResponseStream) -> None:
@@ -232,22 +261,18 @@ async def _whole(transport: Transport, path: str, body: bytes | None, method: st
     guard = ResponseGuard(transport.endpoint, transport.provider)
     response = await guard.wait(transport.send(path, body, method=method))
     try:
-        return await _rest(transport, response, guard)
+        return await _rest(response, guard)
     finally:
         response.close()
 
 
-async def _rest(
-    transport: Transport, response: ResponseStream, guard: ResponseGuard, begun: bytes = b""
-) -> bytes:
+async def _rest(response: ResponseStream, guard: ResponseGuard, begun: bytes = b"") -> bytes:
     """Return the whole document, of which `begun` was read before."""
     pieces, size = [begun], len(begun)
     while data := await guard.wait(response.read()):
         pieces.append(data)
         size += len(data)
-        if size > MAX_DOCUMENT:
-            what = f"a document of more than {MAX_DOCUMENT // MIB} MiB"
-            raise too_large(transport.endpoint, transport.provider, what)
+        guard.check_document(size)
     return b"".join(pieces)
 
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 from clew.core.entries import encode
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.models import ModelFacts
+from clew.core.text import pluralize
 from clew.importers import clew_jsonl
 from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedSession
@@ -80,6 +81,8 @@ class BlindTestOptions(Struct, frozen=True, kw_only=True):
     """`full`, `recorded`, `newest-Nk`, `rules-Nk`, `recall-Nk`."""
     simulation: SimulationOptions
     """Says where Clew would compact a session without recorded compactions."""
+    model_window: int | None = None
+    """The window of the model that is asked, where Clew does not know it."""
     out: Path | None = None
     """The folder for the replies; by default one beside the sessions of the project."""
     budget_usd: float | None = None
@@ -179,6 +182,7 @@ class BlindTest:
         """Ask for all replies that are missing.
 
         Raises:
+            ConfigError: The file for the replies cannot be written.
             BudgetReached: The next call would exceed the budget; all replies are kept.
             ProviderError: A call failed; all replies are kept.
         """
@@ -234,7 +238,7 @@ async def open_blind_test(
     limit = make_cost_limit(options.budget_usd, {})
     choice = await _choose_model(spec, environ)
     try:
-        facts = await _find_facts(choice)
+        facts = await _find_facts(choice, options.model_window)
         model = AskedModel(choice.provider, facts, count=make_counter(facts.name), limit=limit)
         sessions, skipped = await _load_sessions(names, spec, environ)
         folder = options.out or Homes.of(environ).project(Path(spec.cwd)) / "blind-tests"
@@ -260,8 +264,8 @@ def draw_report(report: BlindReport) -> str:
     return draw_scores(
         scores.views,
         title=f"What {report.model} still answers from each view",
-        note=f"{scores.questions} questions at {scores.cases} compactions; 1 right, ½ in part, 0"
-        " wrong; graded blind",
+        note=f"{pluralize(scores.questions, 'question')} at"
+        f" {pluralize(scores.cases, 'compaction')}; 1 right, ½ in part, 0 wrong; graded blind",
     )
 
 
@@ -273,10 +277,10 @@ async def _choose_model(spec: SessionSpec, environ: Mapping[str, str]) -> ModelC
     return await chooser.choose_first(spec, partial(find_local_server, environ=loaded.environ))
 
 
-async def _find_facts(choice: ModelChoice) -> ModelFacts:
+async def _find_facts(choice: ModelChoice, window: int | None) -> ModelFacts:
     facts = choice.provider.facts(choice.model)
-    if choice.window:
-        return override_window(facts, choice.window)
+    if window := window or choice.window:
+        return override_window(facts, window)
     if not facts.known and isinstance(choice.provider, ReportsWindow):
         return await choice.provider.load_facts(choice.model)
     return facts

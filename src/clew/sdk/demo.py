@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.context.recall import entry_text
+from clew.context.recall.entry_text import entry_text
 from clew.context.view import View
 from clew.core.context_state import ContextState
 from clew.core.entries import Entry

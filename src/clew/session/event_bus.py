@@ -80,9 +80,18 @@ class EventBus:
         """True while a client is attached that can answer a permission request."""
         return bool(self._streams or self._named[PermissionRequest])
 
+    def wants(self, kind: type[Event]) -> bool:
+        """Return whether an event of that kind would reach anyone: a listener or the buffer.
+
+        A publisher may ask before it makes an event that is costly.
+        """
+        return bool(self._buffer is not None or self._all or self._own or self._named.get(kind))
+
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
         self._seq += 1
+        if not self._delivering and not self.wants(type(event)):
+            return
         envelope = Envelope(
             seq=self._seq,
             session_id=self.session_id,
@@ -132,6 +141,12 @@ class EventBus:
         """
         _reject_coroutine(listener)
         return self._subscribe(self._own, listener)
+
+    def track(self, listener: Listener, *kinds: type[Event]) -> None:
+        """Call `listener` with each event of these kinds, before the listeners of `on`."""
+        subscription = _Subscription(listener)
+        for kind in kinds:
+            self._named[kind].insert(0, subscription)
 
     def events(
         self, *, after: int | None = None, answering: bool = True

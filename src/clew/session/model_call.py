@@ -64,7 +64,7 @@ async def call_model(state: SessionState, context: ContextState) -> ModelAnswer:
         cost = state.cost(finished.usage or _estimate(context, message))
     with anyio.CancelScope(shield=True):
         await state.journal.append(_message_entry(message, finished.usage, cost))
-    state.report_context()
+    state.publish_context()
     return ModelAnswer(
         message=message, reason=finished.reason, usage=finished.usage, detail=finished.detail
     )
@@ -115,6 +115,9 @@ async def _in_time(
 
 def _with_unique_ids(message: Message, used: Set[CallId]) -> Message:
     """Give a new id to each call whose id is already used in this session."""
+    ids = [call.call_id for call in message.calls]
+    if len(set(ids)) == len(ids) and used.isdisjoint(ids):
+        return message
     seen: set[CallId] = set()
     parts: list[Part] = []
     for part in message.parts:

@@ -1,9 +1,14 @@
-"""Search a session in its store, and read its entries: for the tool, the command and the shell."""
+"""Search a session in its store, and read its entries: for the tool, the command and the shell.
+
+Imported by the first search, because the parts of recall take time to load.
+"""
 
 import time
 from collections.abc import Callable, Collection
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.recall.answer import (
     Hints,
@@ -15,13 +20,27 @@ from clew.context.recall.file_version import find_latest_version, format_version
 from clew.context.recall.query import Query, parse_query
 from clew.context.recall.search import Found
 from clew.context.recall.units import ReadEntry
-from clew.core.errors import SessionError, SessionNotFound
-from clew.core.ids import SessionId
+from clew.context.recall.word_index import search_entries
+from clew.core.entries import Entry, MessageAdded
+from clew.core.errors import SessionError, SessionNotFound, StoreError
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import Role
 from clew.core.text import one_line, truncate_middle
+from clew.session.journal import Journal
 from clew.stores.protocol import Store
+from clew.tools.protocol import ToolOutput
 
 _VERSIONS = 200
 """How many calls that name a file are read for its latest version."""
+RECALL_HINTS = Hints(
+    read="read an entry in full with entry={id} (offset={offset} for the passage)",
+    around="range={first}-{last} shows what came before and after",
+)
+_COMMAND_HINTS = Hints(
+    read="read an entry in full with /recall #{id}",
+    around="/recall {first}-{last} shows what came before and after",
+)
+"""For people who type `/recall`."""
 
 
 class RecallRequest(Struct, frozen=True, kw_only=True):
@@ -116,3 +135,84 @@ class SessionRecall:
         if version is None:
             raise SessionError(f"no call of this session names a file {query.file}")
         return truncate_middle(format_version(version), page)
+
+
+async def answer_call(
+    store: Store, journal: Journal, arguments: dict[str, Any], *, page: int
+) -> ToolOutput:
+    """Search the session of a journal, or read entries, for the model."""
+    request = parse_arguments(arguments)
+    if request is None:
+        return ToolOutput(
+            text="Error: give `query` (words), `entry` (a number), `range` or `latest_file`.",
+            failed=True,
+        )
+    recall = _make_recall(store, journal, hints=RECALL_HINTS)
+    try:
+        answer = await recall.answer(replace(request, skip=_find_own_question(journal), page=page))
+    except (SessionError, StoreError) as error:
+        return ToolOutput(text=f"Error: {error}.", failed=True)
+    return ToolOutput(text=answer.text)
+
+
+async def answer_person(
+    store: Store, journal: Journal, request: RecallRequest | str
+) -> RecallAnswer:
+    """Search the session of a journal, or read entries, for a person."""
+    asked = RecallRequest(text=request) if isinstance(request, str) else request
+    return await _make_recall(store, journal, hints=_COMMAND_HINTS).answer(asked)
+
+
+def search_journal(journal: Journal, query: str) -> list[Entry]:
+    """Return the entries of a journal that match best, without the index of its store."""
+    found = search_entries(journal.entries, parse_query(query))
+    entries = (journal.entry(hit.unit.entry_id) for hit in found.hits)
+    return [entry for entry in entries if entry is not None]
+
+
+def _make_recall(store: Store, journal: Journal, *, hints: Hints) -> SessionRecall:
+    """Return what searches the session of a journal."""
+    record = journal.record
+    return SessionRecall(
+        store,
+        record.id,
+        cwd=record.cwd,
+        read=lambda number: journal.entry(EntryId(number)),
+        hints=hints,
+    )
+
+
+def _find_own_question(journal: Journal) -> tuple[int, ...]:
+    """Return the current request and the message with this call: both contain the query."""
+    found: dict[Role, int] = {}
+    for entry in reversed(journal.entries):
+        if isinstance(entry.body, MessageAdded):
+            found.setdefault(entry.body.message.role, entry.id)
+            if entry.body.message.role is Role.USER:
+                break
+    found.pop(Role.TOOL, None)
+    return tuple(found.values())
+
+
+def parse_arguments(arguments: dict[str, Any]) -> RecallRequest | None:
+    """Return what a call of `Recall` asks for; None when that is unclear."""
+    match arguments:
+        case {"entry": int(number)}:
+            text = f"#{number}"
+        case {"range": str(text)} if text.strip():
+            pass
+        case {"latest_file": str(path)} if path.strip():
+            text = f"latest:{path}"
+        case {"query": str(text)} if text.strip():
+            pass
+        case _:
+            return None
+    return RecallRequest(
+        text=text,
+        offset=_positive(arguments.get("offset")),
+        all_sessions=arguments.get("all_sessions") is True,
+    )
+
+
+def _positive(value: object) -> int:
+    return max(0, value) if isinstance(value, int) else 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeAlias, get_args
 
 import anyio
 from msgspec.structs import replace
@@ -10,7 +11,6 @@ from clew.core.context_state import ContextState
 from clew.core.entries import Noted
 from clew.core.errors import AbortError, AlreadyRunning, ClewError, StoreError
 from clew.core.events import (
-    Event,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -34,6 +34,8 @@ from clew.session.lifecycle import open_session, save_calibration
 from clew.session.model_call import ModelAnswer
 from clew.session.state import SessionState
 from clew.session.turn import Delegate, Prompt, continue_turn, delegate_turn, make_prompt, run_turn
+
+_Tracked: TypeAlias = TextDelta | ToolStarted | ToolEnded | ServerToolStarted | ServerToolEnded
 
 
 class RunGuard:
@@ -80,7 +82,7 @@ class RunTracker:
         self._is_separate = False
         """True if the next text does not continue the last one, because a tool ran."""
         self._tools: dict[str, ToolState] = {}
-        bus.on_own(self._update)
+        bus.track(self._update, *get_args(_Tracked))
 
     @property
     def text(self) -> str:
@@ -102,7 +104,7 @@ class RunTracker:
         self._is_separate = False
         self._tools.clear()
 
-    def _update(self, event: Event) -> None:
+    def _update(self, event: _Tracked) -> None:
         match event:
             case TextDelta(text=text):
                 self._add_text(text)
@@ -126,8 +128,6 @@ class RunTracker:
                 self._tools[event.call_id] = end_state(
                     started, ToolReport(), text=event.text, failed=event.failed
                 )
-            case _:
-                pass
 
     def _add_text(self, text: str) -> None:
         if self._is_separate and text:

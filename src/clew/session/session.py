@@ -1,6 +1,6 @@
 """`Session`: one conversation with a model, with tools, a journal and a managed window."""
 
-from typing import Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
 from clew.core.context_state import ContextState
@@ -27,13 +27,15 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
-from clew.session.recall import RecallAnswer, RecallRequest
 from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
 from clew.session.state import ThresholdShares
 from clew.session.turn import make_prompt
 from clew.tools.protocol import ToolOutput
+
+if TYPE_CHECKING:
+    from clew.session.recall import RecallAnswer, RecallRequest
 
 
 class RunOptions(TypedDict, total=False):
@@ -234,7 +236,7 @@ class Session:
         """Find entries by their words, the best first; `recall` is faster in long sessions."""
         return find_entries(self.journal, query)
 
-    async def recall(self, request: RecallRequest | str) -> RecallAnswer:
+    async def recall(self, request: "RecallRequest | str") -> "RecallAnswer":
         """Search by words and filters, or read entries; see `SessionRecall.answer`."""
         return await answer_request(self.state.options["store"], self.journal, request)
 

@@ -120,6 +120,11 @@ class SessionState(Struct, kw_only=True):
         self.emit(ContextUpdated(state))
         return state
 
+    def publish_context(self) -> None:
+        """Publish how full the window is, if anyone listens."""
+        if self.options["event_bus"].wants(ContextUpdated):
+            self.report_context()
+
     def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
         """Change the thresholds that are given.
 
@@ -155,6 +160,18 @@ class SessionState(Struct, kw_only=True):
         self.cost_limit.check(
             self.journal.spending, provider=self.provider.name, model=name, expected=expected
         )
+
+    def check_next_call(self, added: int = 0) -> None:
+        """Check that the budget, if there is one, allows the next call of the conversation.
+
+        Args:
+            added: Tokens that join the conversation before the call.
+
+        Raises:
+            BudgetReached: The call would exceed the budget.
+        """
+        if self.cost_limit.budget is not None:
+            self.check_budget(self.expect_call(added))
 
     def affords(self, expected: Usage, model: str) -> bool:
         """Return whether the budget allows a call to `model`."""

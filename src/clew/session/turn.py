@@ -92,7 +92,7 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
         ProviderError: A model call failed.
         TurnLimitReached: The model was called `max_turns` times and still wants tools.
     """
-    state.check_budget(state.expect_call(message_units(prompt.message)))
+    state.check_next_call(message_units(prompt.message))
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
     message = await admit_prompt(state, prompt.message, raw=prompt.raw)
@@ -112,7 +112,7 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     Raises:
         SessionError: There is no conversation to continue.
     """
-    state.check_budget(state.expect_call())
+    state.check_next_call()
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
     items = state.journal.view.items
@@ -184,7 +184,7 @@ async def _call(state: SessionState) -> ModelAnswer:
     check_view(state)
     await compact_if_requested(state)
     context = await fit(state)
-    state.check_budget(state.expect_call())
+    state.check_next_call()
     remedies: dict[type[ProviderError], _Remedy] = {
         ContextOverflow: _make_room,
         SignatureRejected: _drop_reasoning,

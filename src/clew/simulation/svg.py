@@ -7,11 +7,9 @@ chart looks the same on light and dark pages.
 from collections.abc import Iterable
 from html import escape
 
+from clew.core.sanitize import sanitize
+
 INK, FAINT, PAPER = "#24292f", "#d0d7de", "#ffffff"
-_UNPRINTABLE = {
-    code: "\N{REPLACEMENT CHARACTER}" for code in range(0x20) if code not in (9, 10, 13)
-}
-"""XML does not allow these characters."""
 
 
 def make_svg(parts: Iterable[str], *, title: str, width: int, height: int) -> str:
@@ -37,4 +35,4 @@ def draw_text(
 
 
 def _escape(text: str) -> str:
-    return escape(text.translate(_UNPRINTABLE))
+    return escape(sanitize(text))

@@ -2,16 +2,10 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from clew.context.recall.documents import LOOK_BACK, make_documents
-from clew.context.recall.entry_text import entry_text, strip_boilerplate
-from clew.context.recall.occurrences import excerpt_around
-from clew.context.recall.query import Query, parse_query
-from clew.context.recall.search import Found, search_index
-from clew.context.recall.word_index import ScopedIndex, WordIndex
-from clew.context.recall.words import matches, split_terms, split_words
 from clew.core.entries import Entry, SessionRecord, encode
 from clew.core.ids import EntryId, SessionId
 from clew.stores.record import (
@@ -30,6 +24,11 @@ from clew.stores.stored_entries import (
     session_not_found,
 )
 
+if TYPE_CHECKING:
+    from clew.context.recall.query import Query
+    from clew.context.recall.search import Found
+    from clew.stores.memory_index import MemoryIndex
+
 
 class MemoryStore:
     """Keeps sessions in dictionaries, until the process ends; see `Store` for the promises."""
@@ -41,7 +40,7 @@ class MemoryStore:
         self._counted: dict[SessionId, int] = {}
         """Entries that the record of a session includes; `_record` adds the others."""
         self._snapshots: dict[SessionId, bytes] = {}
-        self._recall = _RecallIndex()
+        self._index: MemoryIndex | None = None
 
     async def create(self, record: SessionRecord) -> None:
         """Begin a session."""
@@ -101,25 +100,27 @@ class MemoryStore:
 
     async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
         """Find sessions by their names and words."""
-        wanted = split_terms(query)
-        if not wanted:
-            return []
-        hits = (self._hit(record, query, wanted) for record in await self.sessions())
+        from clew.stores.memory_index import find_session  # noqa: PLC0415 - see `_load_index`
+
+        hits = (
+            find_session(query, record, self._entries[record.id])
+            for record in await self.sessions()
+        )
         return [hit for hit in hits if hit is not None][:limit]
 
     async def recall(
         self,
-        query: Query,
+        query: "Query",
         *,
         session_id: SessionId | None = None,
         cwd: str | None = None,
         limit: int = 8,
         skip: Collection[int] = (),
-    ) -> Found:
+    ) -> "Found":
         """Find entries by their words."""
         if session_id is not None:
             self._held(session_id)
-        return self._recall.search(
+        return self._load_index().search(
             {
                 record.id: self._entries[record.id]
                 for record in self._records.values()
@@ -157,7 +158,8 @@ class MemoryStore:
         self._entries.pop(session_id, None)
         self._counted.pop(session_id, None)
         self._snapshots.pop(session_id, None)
-        self._recall.remove(session_id)
+        if self._index is not None:
+            self._index.remove(session_id)
 
     async def lease(self, session_id: SessionId) -> None:
         """Check that the session exists: no other process can reach this store."""
@@ -169,20 +171,13 @@ class MemoryStore:
     async def aclose(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _hit(self, record: StoredSession, query: str, wanted: list[str]) -> SearchHit | None:
-        texts = (
-            (entry.id, strip_boilerplate(entry_text(entry))) for entry in self._entries[record.id]
-        )
-        found = [(number, text) for number, text in texts if matches(wanted, split_words(text))]
-        if found:
-            number, text = found[-1]
-            return SearchHit(
-                session=record,
-                entry_id=number,
-                matches=len(found),
-                excerpt=excerpt_around(text, parse_query(query)),
-            )
-        return SearchHit(session=record) if matches(wanted, split_words(record.name)) else None
+    def _load_index(self) -> "MemoryIndex":
+        if self._index is None:
+            # Searching is slow to import, and most programs with such a store never search.
+            from clew.stores.memory_index import MemoryIndex  # noqa: PLC0415
+
+            self._index = MemoryIndex()
+        return self._index
 
     def _record(self, session_id: SessionId) -> StoredSession:
         """Return the record of a session after adding the entries since it was last wanted."""
@@ -199,48 +194,3 @@ class MemoryStore:
             return self._entries[session_id]
         except KeyError:
             raise session_not_found(session_id) from None
-
-
-class _RecallIndex:
-    """The words of the entries, indexed when somebody searches for the first time."""
-
-    def __init__(self) -> None:
-        self._index = WordIndex()
-        self._numbers: dict[SessionId, int] = {}
-        self._indexed: dict[int, dict[int, Entry]] = {}
-        self._next = 1
-
-    def search(
-        self,
-        sessions: Mapping[SessionId, Sequence[Entry]],
-        query: Query,
-        *,
-        limit: int,
-        skip: Collection[int],
-    ) -> Found:
-        """Search the entries of these sessions."""
-        for session_id, entries in sessions.items():
-            self._update(session_id, entries)
-        numbers = {self._numbers[one]: one for one in sessions}
-        scope = ScopedIndex(self._index, self._indexed, sessions=numbers.keys())
-        found = search_index(scope, query, limit=limit, skip=skip)
-        hits = (replace(hit, session_id=numbers[hit.session]) for hit in found.hits)
-        return replace(found, hits=tuple(hits))
-
-    def remove(self, session_id: SessionId) -> None:
-        """Forget a session."""
-        number = self._numbers.pop(session_id, None)
-        if number is not None:
-            self._index.remove(number)
-            del self._indexed[number]
-
-    def _update(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
-        number = self._numbers.setdefault(session_id, self._next)
-        self._next = max(self._next, number + 1)
-        known = self._indexed.setdefault(number, {})
-        start = len(known)
-        if start < len(entries):
-            after = entries[start - 1].id if start else 0
-            batch = entries[max(0, start - LOOK_BACK) :]
-            self._index.add(number, make_documents(batch, after=after))
-            known.update((int(entry.id), entry) for entry in entries[start:])

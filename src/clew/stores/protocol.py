@@ -1,13 +1,15 @@
 """The contract between a journal and the store that keeps it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from clew.context.recall.query import Query
-from clew.context.recall.search import Found
 from clew.core.entries import Entry, SessionRecord
 from clew.core.ids import EntryId, SessionId
 from clew.stores.record import SearchHit, StoredSession
+
+if TYPE_CHECKING:
+    from clew.context.recall.query import Query
+    from clew.context.recall.search import Found
 
 
 class Store(Protocol):
@@ -100,13 +102,13 @@ class Store(Protocol):
 
     async def recall(
         self,
-        query: Query,
+        query: "Query",
         *,
         session_id: SessionId | None = None,
         cwd: str | None = None,
         limit: int = 8,
         skip: Collection[int] = (),
-    ) -> Found:
+    ) -> "Found":
         """Find entries by their words, the best first; all that were appended can be found.
 
         Args:

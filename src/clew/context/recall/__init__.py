@@ -4,6 +4,5 @@
 index of a store finds, `answer` writes the result for a model or a person.
 """
 
-from clew.context.recall.entry_text import RECALL, entry_text
-
-__all__ = ["RECALL", "entry_text"]
+RECALL = "Recall"
+"""The name of the tool; its own results are not searched."""

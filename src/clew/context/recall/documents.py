@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from clew.context.recall import RECALL
 from clew.context.recall.entry_text import (
-    RECALL,
     find_files,
     format_call,
     strip_boilerplate,

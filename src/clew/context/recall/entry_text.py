@@ -9,8 +9,6 @@ from clew.core.entries import Compacted, Entry, MessageAdded, Noted
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
 
-RECALL = "Recall"
-"""The name of the tool; its own results are not searched."""
 _PATH_KEYS = ("file_path", "path", "filename", "notebook_path", "filePath")
 _COMMAND_KEYS = ("command", "cmd")
 _EDIT_KEYS = (("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str"))

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from clew.context.recall import RECALL
 from clew.context.recall.documents import LOOK_BACK
 from clew.context.recall.entry_text import (
-    RECALL,
     describe_status,
     find_files,
     format_call,

@@ -7,7 +7,6 @@ enough room; otherwise it drops and summarises everything before the recent turn
 from msgspec import Struct
 
 from clew.context.cleared_results import exclude_recent, find_consumed, make_marker
-from clew.context.digest.name_index import add_names
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.plan import Budget, Plan, Reduce, Wording
@@ -70,6 +69,9 @@ class Tiered(Struct, frozen=True, kw_only=True):
             left -= items[place].units - text_units(changes[-1].text)
         if not least <= left <= budget.limit * _ENOUGH:
             return ()
+        # The parts of a digest are slow to import, and few sessions reach this place.
+        from clew.context.digest.name_index import add_names  # noqa: PLC0415
+
         return add_names(view.items, changes)
 
 

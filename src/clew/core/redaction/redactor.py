@@ -46,6 +46,8 @@ class Redactor:
             value: A text, or anything made of dicts, lists, tuples and scalars.
             name: The kind of secret that `value` is known to be.
         """
+        if isinstance(value, str) and name is None:
+            return self.text(value)
         todo: list[_Open] = []
         result = self._copy(value, name, todo)
         while todo:

@@ -2,7 +2,8 @@
 
 from msgspec import to_builtins
 
-from clew.context.recall import RECALL, entry_text
+from clew.context.recall import RECALL
+from clew.context.recall.entry_text import entry_text
 from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, ResultsCleared, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import to_builtins
 
-from clew.context.recall import entry_text
+from clew.context.recall.entry_text import entry_text
 from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import (
     Body,

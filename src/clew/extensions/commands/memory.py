@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from anyio import to_thread
 from msgspec.structs import asdict
 
-from clew.context.recall import entry_text
+from clew.context.recall.entry_text import entry_text
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.messages import Role

@@ -45,8 +45,8 @@ def find_cases(session: RecordedSession, model: ModelFacts, *, most: int) -> lis
 
     Where the recording has compactions, the conversation of a case is what the recorded agent
     had: the summary before, and everything since. Otherwise the cases are where Clew would compact
-    in the window of `model`, each with the whole conversation up to there; none if that never
-    fills the window.
+    in the window of `model`, or clear tool results if that is enough, each with the whole
+    conversation up to there; none if that never fills the window.
     """
     ends = [index for index, step in enumerate(session.steps) if step.compacts and index > 0]
     if ends:
@@ -77,7 +77,10 @@ def _make_case(steps: Sequence[RecordedStep], *, at: int, summary: str = "") -> 
 
 
 def _simulate_compactions(session: RecordedSession, model: ModelFacts) -> list[int]:
-    """Return the indexes of the messages before which Clew would compact."""
+    """Return the indexes of the messages before which Clew would compact.
+
+    Where clearing tool results is always enough, those before which it would clear them.
+    """
     answers: list[int] = []
     scenario = make_scenario(Economy.BALANCED)
     (run,) = simulate(
@@ -87,8 +90,9 @@ def _simulate_compactions(session: RecordedSession, model: ModelFacts) -> list[i
         lookups=False,
         observe=lambda _name, _view, index: answers.append(index),
     )
-    calls = zip(answers, run.timeline, strict=True)
-    return [index for index, point in calls if point.compacted]
+    calls = list(zip(answers, run.timeline, strict=True))
+    compacted = [index for index, point in calls if point.compacted]
+    return compacted or [index for index, point in calls if point.cleared]
 
 
 def _spread(found: Sequence[_T], most: int) -> list[_T]:

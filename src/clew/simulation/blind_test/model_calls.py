@@ -18,8 +18,8 @@ from clew.core.usage import Spending, Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import Finished, Provider, Request, StopReason
 from clew.session.limits import CostLimit
-from clew.session.recall import SessionRecall
-from clew.session.recall_tool import RECALL_HINTS, RECALL_SPEC, parse_arguments
+from clew.session.recall import RECALL_HINTS, SessionRecall, parse_arguments
+from clew.session.recall_tool import RECALL_SPEC
 from clew.simulation.blind_test.compared_views import ComparedView
 from clew.simulation.blind_test.plan import MOST_LOOKUPS, limit_output
 from clew.simulation.blind_test.prompts import LAST_LOOKUP, ask_again

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from clew.core.messages import Message, assistant, user
 from clew.simulation.blind_test.questions import KINDS, NOT_IN_TEXT, Question
 
@@ -93,10 +95,12 @@ def ask_question(view: str, question: str) -> list[Message]:
 
 def ask_for_grades(question: Question, answers: Mapping[str, str]) -> list[Message]:
     """Return the request for grades of answers by letter."""
-    shown = "\n".join(f"{letter}: {answer}" for letter, answer in answers.items())
-    return [
-        user(f"Question: {question.question}\nReference: {question.reference}\n\nAnswers:\n{shown}")
-    ]
+    asked = {
+        "question": question.question,
+        "reference": question.reference,
+        "answers": dict(answers),
+    }
+    return [user(msgspec.json.format(msgspec.json.encode(asked)).decode())]
 
 
 def ask_again(problem: str) -> Message:

@@ -43,6 +43,8 @@ def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | m
             found.append(msgspec.Raw(part.data.encode()))
         elif not isinstance(part, ToolResult):
             rest.append(part)
+    if not rest:
+        return found
     said = _answer(rest, dialect) if message.role is Role.ASSISTANT else _encode_user(rest, dialect)
     return [*found, said] if said else found
 

@@ -1,22 +1,32 @@
-"""Sanitize untrusted text before a terminal shows it.
+"""Sanitize untrusted text before a terminal, a page or a chart shows it.
 
 Control characters move the cursor, erase text and set the title; bidirectional overrides reorder
-text. So all text of models, tools, files and servers is sanitized before it is printed.
+text; lone surrogates cannot be encoded, and XML does not allow some characters. So all text of
+models, tools, files and servers is sanitized where it leaves Clew for a reader.
 """
 
 import unicodedata
 from collections.abc import Iterator
 
 _KEPT = "\n\t"
-_BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+_BIDI = (*range(0x202A, 0x202F), *range(0x2066, 0x2070), 0x200E, 0x200F, 0x061C)
 _LINE_BREAKS = (0x2028, 0x2029)
 _C1 = range(0x80, 0xA0)
+_ANNOTATIONS = range(0xFFF9, 0xFFFC)
+_SURROGATES = range(0xD800, 0xE000)
+_NOT_CHARACTERS = (0xFFFE, 0xFFFF)
+_HIDDEN = (*_C1, *_BIDI, *_LINE_BREAKS, *_ANNOTATIONS, *_NOT_CHARACTERS)
+_TAGS = range(0xE0000, 0xE0080)
+"""Invisible copies of the ASCII characters."""
 _REPLACEMENTS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in _KEPT},
     0x7F: "␡",
-    **{code: f"<U+{code:04X}>" for code in (*_C1, *_BIDI, *_LINE_BREAKS)},
+    **{code: f"<U+{code:04X}>" for code in (*_HIDDEN, *_SURROGATES, *_TAGS)},
 }
-_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in (0x7F, *_C1, *_BIDI, *_LINE_BREAKS)}
+_JSON_ESCAPES = {
+    **{code: f"\\u{code:04x}" for code in (0x7F, *_HIDDEN)},
+    **{code: f"\\udb40\\u{0xDC00 + code - 0xE0000:04x}" for code in _TAGS},
+}
 _TAB_STOPS = 4
 
 
