@@ -87,10 +87,8 @@ def find_assigned_secrets(text: ScanText, extra: Mapping[str, bytes]) -> Iterato
         name = _read_name(text, start, end, names) if start >= done else None
         if not name:
             continue
-        for span in _find_listed(text.data, end, name):
-            done = span[1]
-            yield (*span, name.kind)
-        if span := _find_value(text, start, end, name):
+        value = _find_value(text, start, end, name)
+        for span in (value,) if value else _find_listed(text.data, end, name):
             done = span[1]
             yield (*span, name.kind)
 
