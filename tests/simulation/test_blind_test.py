@@ -232,6 +232,31 @@ async def test_a_damaged_last_line_is_asked_again(ask: Ask, tmp_path: Path) -> N
     assert report.sessions[0].damaged_lines == 1
 
 
+async def test_a_folder_that_cannot_be_written_is_noticed_before_a_call(
+    ask: Ask, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("a file", encoding="utf-8")
+    examiner = Examiner()
+
+    with pytest.raises(ConfigError, match="cannot"):
+        async with ask(examiner, make_session(), views=("full",), questions=1) as test:
+            await test.run()
+
+    assert examiner.requests == []
+
+
+async def test_a_file_of_another_test_is_refused(ask: Ask, tmp_path: Path) -> None:
+    async with ask(Examiner(), make_session(), views=("full",), questions=1) as test:
+        await test.run()
+    (file,) = (tmp_path / "out").iterdir()
+    changed = file.read_text(encoding="utf-8").replace('"questions":1,', '"questions":9,', 1)
+    file.write_text(changed, encoding="utf-8")
+
+    with pytest.raises(ConfigError, match="belongs to another test"):
+        async with ask(Examiner(), make_session(), views=("full",), questions=1):
+            pass
+
+
 async def test_replies_of_another_model_session_or_number_of_questions_are_not_used(
     ask: Ask, tmp_path: Path
 ) -> None:

@@ -58,6 +58,8 @@ class Access(Struct, frozen=True, kw_only=True):
     """The id of the call, for questions to the user; rules ignore it."""
     arguments: dict[str, Any] = {}
     """The arguments of the call after changes by hooks; rules ignore them."""
+    start: str = ""
+    """The folder in which a command starts; empty for the working directory."""
     restores_secrets: bool = False
     """True when the tool itself replaces redaction marks in its arguments; rules ignore it."""
 

@@ -9,7 +9,10 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+
+from clew.files.no_links import open_folder
 
 _PREFIX, _SUFFIX = ".clew-", ".tmp"
 _STALE = 3_600.0
@@ -22,6 +25,7 @@ def replace_file(
     *,
     mode: int | None = None,
     durable: bool = True,
+    follow_folders: bool = True,
     before_rename: Callable[[], None] | None = None,
 ) -> None:
     """Put a file at `path` atomically; when this returns, it survives a power cut.
@@ -34,30 +38,36 @@ def replace_file(
         data: The new content.
         mode: The permissions. None keeps those of the replaced file; a new file gets the default.
         durable: False does not wait for the disk: a power cut may lose the file.
+        follow_folders: False makes missing folders, and refuses a path with a link in it, even one
+            that another process puts there meanwhile.
         before_rename: Called when the content is in its temporary file. If it raises, nothing
             changes.
 
     Raises:
         OSError: The file cannot be written; what was there before is unchanged.
     """
-    replaced = _regular_file(path)
-    # 0o666 lets the kernel apply the umask; reading it in Python would race with threads.
-    first_mode = 0o666 if mode is None and replaced is None else 0o600
-    with _temporary_path(path) as temporary:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(temporary, flags, first_mode), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            if replaced is not None:
-                _copy_ownership(stream.fileno(), path, replaced)
-                mode = stat.S_IMODE(replaced.st_mode) if mode is None else mode
-            if mode is not None:
-                os.fchmod(stream.fileno(), mode)
-            if durable:
-                os.fsync(stream.fileno())
-        if before_rename is not None:
-            before_rename()
-        temporary.replace(path)
+    opened = _open_any_folder if follow_folders else partial(open_folder, create=True)
+    with opened(path.parent) as folder:
+        replaced = _regular_file(path.name, folder)
+        # 0o666 lets the kernel apply the umask; reading it in Python would race with threads.
+        first_mode = 0o666 if mode is None and replaced is None else 0o600
+        with _temporary_name(folder) as temporary:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(os.open(temporary, flags, first_mode, dir_fd=folder), "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                if replaced is not None:
+                    with suppress(OSError):
+                        os.fchown(stream.fileno(), replaced.st_uid, replaced.st_gid)
+                    _copy_attributes(stream.fileno(), path.name, folder)
+                    mode = stat.S_IMODE(replaced.st_mode) if mode is None else mode
+                if mode is not None:
+                    os.fchmod(stream.fileno(), mode)
+                if durable:
+                    os.fsync(stream.fileno())
+            if before_rename is not None:
+                before_rename()
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     if durable:
         sync_folder(path.parent)
 
@@ -119,6 +129,27 @@ def make_private_folder(folder: Path) -> None:
 
 
 @contextmanager
+def _open_any_folder(path: Path) -> Iterator[int]:
+    handle = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _temporary_name(folder: int) -> Iterator[str]:
+    """Yield a fresh name in an open folder, and remove what is there if the block fails."""
+    name = f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
+    try:
+        yield name
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        raise
+
+
+@contextmanager
 def _temporary_path(path: Path) -> Iterator[Path]:
     """Yield a fresh path beside `path`, and remove what is there if the block fails."""
     temporary = path.parent / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
@@ -133,24 +164,27 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
-def _regular_file(path: Path) -> os.stat_result | None:
+def _regular_file(name: str, folder: int) -> os.stat_result | None:
     try:
-        facts = path.lstat()
+        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
     return facts if stat.S_ISREG(facts.st_mode) else None
 
 
-def _copy_ownership(handle: int, replaced: Path, facts: os.stat_result) -> None:
+def _copy_attributes(handle: int, name: str, folder: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
     with suppress(OSError):
-        os.fchown(handle, facts.st_uid, facts.st_gid)
-    if hasattr(os, "listxattr"):
-        with suppress(OSError):
-            for name in os.listxattr(replaced, follow_symlinks=False):
-                _copy_attribute(handle, replaced, name)
+        replaced = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            for attribute in os.listxattr(replaced):
+                _copy_attribute(handle, replaced, attribute)
+        finally:
+            os.close(replaced)
 
 
-def _copy_attribute(handle: int, replaced: Path, name: str) -> None:
+def _copy_attribute(handle: int, replaced: int, name: str) -> None:
     # Security labels can only be set by privileged processes.
     with suppress(OSError):
-        os.setxattr(handle, name, os.getxattr(replaced, name, follow_symlinks=False))
+        os.setxattr(handle, name, os.getxattr(replaced, name))

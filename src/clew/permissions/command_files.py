@@ -44,15 +44,26 @@ class WorkingDirs(Struct, frozen=True):
         return tuple(f"{folder}/{path}" for folder in self.folders)
 
     @property
+    def moved(self) -> bool:
+        """May the line work in another folder than the working directory?"""
+        return not self.certain or self.folders != (self.cwd.resolve(),)
+
+    @property
     def inside(self) -> bool:
         """Does the line stay in the working directory?"""
         root = self.cwd.resolve()
         return self.certain and all(folder.is_relative_to(root) for folder in self.folders)
 
 
-def follow_cd(line: CommandLine, cwd: Path) -> WorkingDirs:
-    """Collect the directories that a line changes into."""
-    folders = [cwd.resolve()]
+def follow_cd(line: CommandLine, cwd: Path, start: str = "") -> WorkingDirs:
+    """Collect the directories that a line changes into.
+
+    Args:
+        line: The line.
+        cwd: The working directory of the session.
+        start: The folder in which the line starts, if that is another one.
+    """
+    folders = [Path(start or cwd).resolve()]
     for move in line.cd_targets:
         targets = [resolve(move.text, folder) for folder in folders]
         if not move.known or None in targets or len(folders) > _MAX_FOLDERS:

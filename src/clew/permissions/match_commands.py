@@ -32,7 +32,9 @@ def matches_guard(rule: Rule, access: Access, cwd: Path) -> bool:
         if named and _matches_line(rule, target, line, cwd):
             return True
         about_files = rule.tool in EDITING | READING and line.files
-        if about_files and command_files.matches_guard(rule, line, follow_cd(line, cwd)):
+        if about_files and command_files.matches_guard(
+            rule, line, follow_cd(line, cwd, access.start)
+        ):
             return True
     return False
 
@@ -85,7 +87,7 @@ def _find_guard_doubt(
                 return f"the rule {rule} may forbid this"
         if guarding and command.opaque_reason and not _is_spelled_out(access, command, policy):
             return f"it is uncertain what this command runs: {command.opaque_reason}"
-    return command_files.find_doubt(line, guarding, follow_cd(line, policy.cwd))
+    return command_files.find_doubt(line, guarding, follow_cd(line, policy.cwd, access.start))
 
 
 def _may_run(rule: Rule, command: ShellCommand) -> bool:
@@ -116,7 +118,7 @@ def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
     found: list[Rule] = []
     for target in access.targets:
         line = parse_line(target)
-        dirs = follow_cd(line, policy.cwd)
+        dirs = follow_cd(line, policy.cwd, access.start)
         allowed = _allow_line(line, rules, dirs)
         if allowed is None:
             return describe_mode(policy.mode, access.risk)
@@ -136,9 +138,8 @@ def _allow_line(line: CommandLine, rules: Sequence[Rule], dirs: WorkingDirs) -> 
         if each is None:
             return None
         found += each
-    moved = len(dirs.folders) > 1 or not dirs.certain
     # The settings of a repository in another folder may make git run a program.
-    if moved and any(command.program == "git" for command in flatten(line.commands)):
+    if dirs.moved and any(command.program == "git" for command in flatten(line.commands)):
         return None
     return found or None
 

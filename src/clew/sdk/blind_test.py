@@ -182,6 +182,7 @@ class BlindTest:
         """Ask for all replies that are missing.
 
         Raises:
+            ConfigError: The file for the replies cannot be written.
             BudgetReached: The next call would exceed the budget; all replies are kept.
             ProviderError: A call failed; all replies are kept.
         """

@@ -72,9 +72,8 @@ async def launch(
         environ: Environment variables; by default those of the process.
     """
     environ = os.environ if environ is None else environ
-    cwd, homes = Path(spec.cwd), Homes.of(environ)
-    place = project_store(cwd, environ, spec.store)
-    models: ModelSwitcher | None = None
+    homes, models = Homes.of(environ), None
+    place = project_store(cwd := Path(spec.cwd), environ, spec.store)
     try:
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         chooser = ModelChooser(loaded.settings, loaded.environ)

@@ -78,6 +78,12 @@ class Gate(Struct, kw_only=True):
 
         return find_denied_paths(self.deny, self.cwd)
 
+    def find_targets(self, access: Access) -> tuple[str, ...]:
+        """Return the real paths that a call would use now; links are followed."""
+        from clew.permissions.targets import find_targets  # noqa: PLC0415
+
+        return find_targets(access, self.cwd)
+
     async def judge(
         self, access: Access, *, decision: Decision | None = None, wish: Decision | None = None
     ) -> Decision:
@@ -101,7 +107,11 @@ class Gate(Struct, kw_only=True):
 
         If a rule asks about the call, the grant covers exactly this call.
         """
-        return self._grant(access, exact=self.decide(access).asked_by_rule)
+        from clew.permissions.grants import session_grant  # noqa: PLC0415
+
+        grant = session_grant(access, self.cwd, exact=self.decide(access).asked_by_rule)
+        self._add_grant(grant)
+        return grant
 
     def revoke(self, grant: Grant) -> None:
         """Take one grant back; nothing happens if it is not there."""
@@ -142,9 +152,10 @@ class Gate(Struct, kw_only=True):
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
 
         exact = decision.asked_by_rule
+        grant, targets = session_grant(access, self.cwd, exact=exact), self.find_targets(access)
         question = replace(
             decision,
-            session_scope=describe_grant(session_grant(access, self.cwd, exact=exact), self.cwd),
+            session_scope=describe_grant(grant, self.cwd),
             project_rules=() if exact else rules_for(access, self.cwd),
         )
         answer = await ask(access, question)
@@ -152,6 +163,8 @@ class Gate(Struct, kw_only=True):
             return None
         if not isinstance(answer, PermissionAnswer):
             answer = PermissionAnswer(approval=answer)
+        if answer.approval is not Approval.NO and (changed := self._decide_again(access, targets)):
+            return changed
         match answer.approval:
             case Approval.NO:
                 reply = f": {answer.reply}" if answer.reply else ""
@@ -159,12 +172,12 @@ class Gate(Struct, kw_only=True):
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:
-                self._grant(access, exact=exact)
+                self._add_grant(grant)
                 return Decision(
                     Verdict.ALLOW, "the user allowed calls like this one", DecidedBy.ANSWER
                 )
             case Approval.PROJECT:
-                self._grant(access, exact=exact)
+                self._add_grant(grant)
                 return Decision(
                     Verdict.ALLOW,
                     "the user allowed calls like this one in this project",
@@ -172,13 +185,17 @@ class Gate(Struct, kw_only=True):
                     remember=question.project_rules,
                 )
 
-    def _grant(self, access: Access, *, exact: bool) -> Grant:
-        from clew.permissions.grants import session_grant  # noqa: PLC0415
+    def _decide_again(self, access: Access, targets: tuple[str, ...]) -> Decision | None:
+        """Return a denial if the answer is about something that has changed meanwhile."""
+        if self.find_targets(access) != targets:
+            why = "a path of this call leads elsewhere now than when the user was asked"
+            return Decision(Verdict.DENY, why, DecidedBy.ANSWER)
+        again = self.decide(access)
+        return again if again.verdict is Verdict.DENY else None
 
-        grant = session_grant(access, self.cwd, exact=exact)
+    def _add_grant(self, grant: Grant) -> None:
         if grant not in self.grants:
             self.grants.append(grant)
-        return grant
 
 
 def _combine(decision: Decision, wish: Decision | None) -> Decision:

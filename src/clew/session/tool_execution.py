@@ -51,6 +51,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     call: ToolCall
     tool: Tool
     arguments: dict[str, Any]
+    allowed_paths: tuple[str, ...] = ()
+    """The real paths that the decision is about."""
 
 
 async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False) -> CallOutcome:
@@ -84,10 +86,10 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
 
 async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     """Run a call if the rules, the hooks and, where these leave it open, the user allow it."""
-    access, policy = _access(state, prepared), state.gate.policy()
+    access = _access(state, prepared)
     if mark := _find_mark(state, access):
         return make_failed_outcome(mark, "redaction_mark")
-    decision = state.gate.decide(access, policy)
+    targets, decision = state.gate.find_targets(access), state.gate.decide(access)
     wish: Decision | None = None
     if decision.verdict is not Verdict.DENY:
         verdict = await _before(state, prepared)
@@ -106,14 +108,13 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
             access = _access(state, prepared)
             if mark := _find_mark(state, access):
                 return make_failed_outcome(mark, "redaction_mark")
-        # The mode and the grants may have changed while the hooks ran.
-        if verdict.updated_input is not None or state.gate.policy() != policy:
-            decision = state.gate.decide(access)
+        # The mode, the grants and links in paths may have changed while the hooks ran.
+        targets, decision = state.gate.find_targets(access), state.gate.decide(access)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
         return _deny(state, prepared, final, "denied")
     state.decisions[prepared.call.call_id] = final
-    return await _run(state, prepared)
+    return await _run(state, replace(prepared, allowed_paths=targets))
 
 
 def _deny(
@@ -151,7 +152,8 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
         return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
     started = time.monotonic()
     timeout = state.options["tool_timeout"]
-    output = await _run_in_time(prepared, state.tool_context, timeout)
+    context = replace(state.tool_context, allowed_paths=prepared.allowed_paths)
+    output = await _run_in_time(prepared, context, timeout)
     if output is None:
         return make_failed_outcome(
             f"Error: {name} was ended after {timeout:g} seconds.", "timed_out"

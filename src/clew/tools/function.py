@@ -58,13 +58,14 @@ class FunctionTool(Generic[P, R]):
         """Call the plain function."""
         return self._function(*args, **kwargs)
 
-    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
         """Return the access of a call: the value of the target argument."""
         return Access(
             tool=self.spec.name,
             risk=self._risk,
             target=self._target_text(arguments),
             kind=self._kind,
+            start=str(context.shell.cwd or "") if self._risk is Risk.EXECUTE else "",
             restores_secrets=self.restores_secrets,
         )
 

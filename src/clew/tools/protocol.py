@@ -42,6 +42,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     before_change: Callable[[Path], None] | None = None
     """Call this before a file is changed, created or removed, from any thread. It saves the file
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
+    allowed_paths: tuple[str, ...] = ()
+    """The real paths that this call was allowed to use, for a command first the folder in which it
+    starts; empty if nothing was decided."""
     find_denied: Callable[[], DeniedPaths] | None = None
     """Finds the paths that processes must not reach. It may read folders: call it in a thread."""
     redact_values: tuple[str, ...] | None = ()

@@ -155,28 +155,39 @@ class ReplyFile:
         """Lines that cannot be read, such as the last one after a crash."""
         self.replies = Replies(self._load())
 
+    def start(self) -> None:
+        """Begin the file, so that one that cannot be written is noticed before a call is paid.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
+        self._write(self._tested if self._is_new else None)
+        self._is_new = False
+
     def append(self, record: Record) -> None:
         """Write a reply; it is on disk when this returns.
 
         Raises:
             ConfigError: The file cannot be written.
         """
-        lines = [self._tested, record] if self._is_new else [record]
-        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        self._write(record)
+        self.replies.add(record)
+
+    def _write(self, line: _Line | None) -> None:
+        data = b"" if line is None else msgspec.json.encode(line) + b"\n"
         try:
             make_private_folder(self.path.parent)
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(handle, "r+b") as file:
                 size = file.seek(0, os.SEEK_END)
                 if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                    # The last line was not written completely.
                     data = b"\n" + data
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise ConfigError(f"cannot write {self.path}: {error.strerror or error}") from error
-        self._is_new = False
-        self.replies.add(record)
 
     def _load(self) -> list[Record]:
         try:

@@ -72,10 +72,12 @@ class BlindRun:
             on_progress: Called after each reply.
 
         Raises:
+            ConfigError: The file cannot be written.
             BudgetReached: The next call would exceed the budget; all replies are kept.
             ProviderError: A call failed; all replies are kept.
         """
         self._on_progress = on_progress
+        self._file.start()
         for plan in self._plans:
             for number in range(len(plan.tasks)):
                 await self._write(plan, number)

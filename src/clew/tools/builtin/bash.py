@@ -94,6 +94,8 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
 
 def _call(command: str, seconds: float, context: ToolContext, options: BashOptions) -> BashCall:
     start = context.shell.cwd or context.cwd
+    if context.allowed_paths and str(start.resolve()) != context.allowed_paths[0]:
+        raise ToolFailure("Not run: another command has changed the folder meanwhile. Try again.")
     if not start.is_dir():
         context.shell.cwd = None
         if start == context.cwd:

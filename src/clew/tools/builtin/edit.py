@@ -116,8 +116,8 @@ def edit_tool(ledger: FileLedger) -> Tool:
 
 
 def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> ToolOutput:
-    path = resolve(change.path, context)
     try:
+        path = resolve(change.path, context)
         with ledger.lock(path):
             data = load(path, change.path)
             ledger.check(path, data, change.path)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.files.no_links import open_file
 from clew.tools.protocol import ToolContext, ToolOutput
 
 MAX_BYTES = 64_000_000
@@ -53,12 +54,22 @@ class TextFile(Struct, frozen=True, kw_only=True):
 
 
 def resolve(path: str, context: ToolContext) -> Path:
-    """Return the full path: `~` is the home folder, relative paths start at the cwd."""
+    """Return the real path: `~` is the home folder, relative paths start at the cwd.
+
+    Raises:
+        ToolFailure: The path leads elsewhere than when the call was allowed.
+    """
     try:
         given = Path(path).expanduser()
     except RuntimeError:
         given = Path(path)
-    return context.cwd / given
+    try:
+        real = Path(os.path.realpath(context.cwd / given))
+    except (OSError, ValueError):
+        return context.cwd / given
+    if context.allowed_paths and str(real) not in context.allowed_paths:
+        raise ToolFailure(f"{path} leads to another file than when this call was allowed.")
+    return real
 
 
 def failure(text: str) -> ToolOutput:
@@ -98,7 +109,8 @@ def load(path: Path, shown: str) -> bytes:
     if (size := examine(path, shown).st_size) > MAX_BYTES:
         raise ToolFailure(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
     try:
-        return path.read_bytes()
+        with open_file(path) as stream:
+            return stream.read()
     except OSError as error:
         raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
 
@@ -117,7 +129,7 @@ def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes
     """
     kept, at = bytearray(), 1
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             while at < first + limit and (piece := stream.readline(_PIECE)):
                 if at >= first:
                     kept += piece

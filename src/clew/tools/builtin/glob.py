@@ -36,8 +36,8 @@ def glob_tool(program: str | None = None) -> Tool:
             context: Where the call runs.
             path: The folder to search.
         """  # noqa: D205
-        root = resolve(path, context)
         try:
+            root = resolve(path, context)
             check_pattern(pattern)
             if not await anyio.Path(root).is_dir():
                 raise ToolFailure(f"{path} is not a folder.")  # noqa: TRY301

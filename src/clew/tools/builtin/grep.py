@@ -66,9 +66,13 @@ def grep_tool(program: str | None = None) -> Tool:
             context: Lines to show before and after each match, with content.
             head_limit: The most lines or files to show.
         """  # noqa: D205
+        try:
+            root = resolve(path, tool_context)
+        except ToolFailure as error:
+            return failure(str(error))
         query = GrepQuery(
             pattern=pattern,
-            root=resolve(path, tool_context),
+            root=root,
             shown_root=path,
             glob=glob,
             type=type,

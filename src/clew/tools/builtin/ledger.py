@@ -14,6 +14,7 @@ from pathlib import Path
 
 from clew.files.atomic import remove_stale_temporaries, replace_file
 from clew.files.locks import file_lock
+from clew.files.no_links import open_file
 from clew.tools.builtin.files import ToolFailure, describe_error
 
 
@@ -65,8 +66,8 @@ class FileLedger:
     ) -> None:
         """Replace the file at `path` atomically, and note its new content.
 
-        A link is followed to its target. Permissions, extended attributes and, where possible,
-        the owner of an existing file are kept; missing folders are made.
+        The path must be resolved: a link in it is refused. Permissions, extended attributes and,
+        where possible, the owner of an existing file are kept; missing folders are made.
 
         Args:
             path: The file.
@@ -80,14 +81,15 @@ class FileLedger:
                 unchanged.
         """
         try:
-            target = path.resolve()
-            _refuse_unwritable(target, shown)
+            _refuse_unwritable(path, shown)
             if before is not None:
                 before(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            remove_stale_temporaries(target.parent)
+            remove_stale_temporaries(path.parent)
             replace_file(
-                target, data, before_rename=lambda: _refuse_changed(target, expected, shown)
+                path,
+                data,
+                follow_folders=False,
+                before_rename=lambda: _refuse_changed(path, expected, shown),
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise ToolFailure(f"{shown} cannot be written: {describe_error(error)}.") from error
@@ -105,8 +107,16 @@ def _refuse_unwritable(target: Path, shown: str) -> None:
 
 
 def _refuse_changed(target: Path, expected: bytes | None, shown: str) -> None:
-    if (target.read_bytes() if target.exists() else None) != expected:
+    if _read_if_exists(target) != expected:
         raise ToolFailure(f"{shown} was just changed by another process. Read it again.")
+
+
+def _read_if_exists(target: Path) -> bytes | None:
+    try:
+        with open_file(target) as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
 
 
 def _digest(data: bytes) -> bytes:

@@ -88,7 +88,10 @@ def read_tool(ledger: FileLedger) -> Tool:
             offset: The first line to read, counted from 1.
             limit: The number of lines to read.
         """  # noqa: D205
-        path = resolve(file_path, context)
+        try:
+            path = resolve(file_path, context)
+        except ToolFailure as error:
+            return failure(str(error))
         part = FilePart(path=path, shown=file_path, first=max(offset, 1), limit=limit)
         return await anyio.to_thread.run_sync(_read, ledger, part, context, abandon_on_cancel=True)
 

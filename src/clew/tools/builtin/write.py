@@ -4,6 +4,8 @@ A replaced file keeps its encoding, byte-order mark and line endings: the model 
 them, so it cannot mean to change them.
 """
 
+from pathlib import Path
+
 import anyio.to_thread
 
 from clew.core.permissions import Risk, TargetKind
@@ -36,10 +38,10 @@ def write_tool(ledger: FileLedger) -> Tool:
 
 
 def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContext) -> ToolOutput:
-    path = resolve(file_path, context)
     try:
+        path = resolve(file_path, context)
         with ledger.lock(path):
-            old = _read_current(ledger, file_path, context)
+            old = _read_current(ledger, path, file_path)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _match_line_endings(file.text, content)
             text = _restore(file, text, file_path, context)
@@ -63,8 +65,7 @@ def _restore(file: TextFile, content: str, file_path: str, context: ToolContext)
     return restore_secrets(content, list_secrets(hide_file(file.text, context)), file_path)
 
 
-def _read_current(ledger: FileLedger, file_path: str, context: ToolContext) -> bytes | None:
-    path = resolve(file_path, context)
+def _read_current(ledger: FileLedger, path: Path, file_path: str) -> bytes | None:
     try:
         if not path.exists():
             return None
