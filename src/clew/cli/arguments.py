@@ -286,8 +286,9 @@ def _add_ask(group: "argparse._ArgumentGroup") -> None:
         "--views",
         metavar="NAME,…",
         help="what readers get: full, recorded (summary), newest-Nk (text), rules-Nk (Clew without"
-        " a model), recall-Nk (and Recall), with N thousand tokens (default:"
-        " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
+        " a model), summary-Nk (Clew and a summary by MODEL), recall-Nk (rules and Recall), with N"
+        " thousand tokens (default:"
+        " full,recall-4k,summary-16k,rules-16k,rules-4k,recorded,newest-16k)",
     )
     group.add_argument(
         "--ask-window",
