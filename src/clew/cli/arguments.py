@@ -1,10 +1,9 @@
 """The flags and subcommands of `clew`."""
 
 import argparse
-from typing import NoReturn
 
+from clew.cli.streams import SanitizingParser
 from clew.core.permissions import PermissionMode
-from clew.core.sanitize import sanitize
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
 
@@ -16,15 +15,9 @@ _PROMPT = (
 _JSON = "print JSON"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # The message repeats an argument, which may come from anywhere.
-        super().error(sanitize(message))
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser; on bad usage it prints an error and exits with code 2."""
-    top = _Parser(
+    top = SanitizingParser(
         prog="clew",
         description="Run long sessions with a language model.",
         epilog="Starts an interactive prompt unless you use -p or a subcommand.",
