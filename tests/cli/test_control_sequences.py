@@ -52,6 +52,8 @@ RAW = {
     *map(chr, (*range(0x2066, 0x2070), *range(0xE0000, 0xE0080), 0x200E, 0x200F, 0x61C)),
     *map(chr, (0x2028, 0x2029, 0xFFFE, 0xFFFF, 0xFFFD - 4)),
 }
+LINES = ("log", "permissions", "sessions")
+"""Commands whose JSON is one value a line."""
 S = SessionId("aaaa11112222")
 
 COMMANDS: dict[str, list[list[str]]] = {
@@ -76,6 +78,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "log validate": [["log", "validate", "LOG", "TORN"], ["log", "validate", HOSTILE]],
     "models get": [["models", "get", "--wheel", HOSTILE]],
     "models path": [["models", "path"]],
+    "permissions log": [
+        ["permissions", "log", S],
+        ["permissions", "log", S, "--json"],
+        ["permissions", "log", HOSTILE],
+    ],
     "sessions delete": [["sessions", "delete", HOSTILE]],
     "sessions export": [["sessions", "export", HOSTILE]],  # a session itself is exported exactly
     "sessions fork": [["sessions", "fork", S, "--name", HOSTILE], ["sessions", "fork", HOSTILE]],
@@ -155,7 +162,7 @@ def test_a_command_prints_no_control_sequence(
         assert sorted(RAW & set(out + err)) == [], arguments
         assert "Traceback" not in err
         if "--json" in arguments:
-            for line in out.splitlines() if arguments[0] in ("log", "sessions") else [out]:
+            for line in out.splitlines() if arguments[0] in LINES else [out]:
                 json.loads(line)
     for chart in hostile.glob("*.svg"):
         text = chart.read_text(encoding="utf-8")

@@ -3,12 +3,11 @@
 from argparse import Namespace
 
 import anyio
-import msgspec
 
 from clew.cli.paint import format_time
-from clew.cli.streams import write_err, write_out
+from clew.cli.streams import print_json, write_err, write_out
 from clew.core.permissions import Verdict
-from clew.core.sanitize import sanitize_json, sanitize_line
+from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
 from clew.sdk.permission_log import format_decision, load_decisions
 from clew.sdk.session_admin import project_store
@@ -33,7 +32,7 @@ async def _run(arguments: Namespace) -> int:
     wanted = [one for one in decisions if one.verdict is Verdict.DENY or not arguments.denied]
     for one in wanted[-arguments.limit :]:
         if arguments.json:
-            write_out(sanitize_json(msgspec.json.encode(one).decode()) + "\n")
+            print_json(one)
         else:
             write_out(f"{format_time(one.at)}  {sanitize_line(format_decision(one), _MAX_LINE)}\n")
     if not wanted:

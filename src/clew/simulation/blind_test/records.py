@@ -52,6 +52,17 @@ class QuestionsWritten(Struct, frozen=True, kw_only=True, tag="questions"):
     spent: Spending = Spending()
 
 
+class SummaryWritten(Struct, frozen=True, kw_only=True, tag="summary"):
+    """The summary of a model, for the view that Clew makes with it."""
+
+    prompt: str
+    """Identifies what the model was asked."""
+    text: str
+    """Empty when the model wrote none; then rules write it, as in a session."""
+    problem: str = ""
+    spent: Spending = Spending()
+
+
 class QuestionAnswered(Struct, frozen=True, kw_only=True, tag="answer"):
     """The reply of a reader."""
 
@@ -78,8 +89,8 @@ class AnswersGraded(Struct, frozen=True, kw_only=True, tag="grades"):
     spent: Spending = Spending()
 
 
-Record: TypeAlias = QuestionsWritten | QuestionAnswered | AnswersGraded
-_Line: TypeAlias = TestedSession | QuestionsWritten | QuestionAnswered | AnswersGraded
+Record: TypeAlias = QuestionsWritten | SummaryWritten | QuestionAnswered | AnswersGraded
+_Line: TypeAlias = TestedSession | Record
 _decoder: JsonDecoder[_Line] = JsonDecoder(_Line)
 
 
@@ -90,6 +101,8 @@ class Replies:
         self._written: dict[str, QuestionsWritten] = {}
         self._answered: dict[tuple[str, str], QuestionAnswered] = {}
         self._graded: dict[tuple[str, str], AnswersGraded] = {}
+        self.summaries: dict[str, str] = {}
+        """By the digest of the prompt."""
         self.records: list[Record] = []
         self.spent = Spending()
         for record in records:
@@ -102,6 +115,8 @@ class Replies:
         match record:
             case QuestionsWritten():
                 self._written[record.task] = record
+            case SummaryWritten():
+                self.summaries[record.prompt] = record.text
             case QuestionAnswered():
                 self._answered[record.question, record.view] = record
             case AnswersGraded():
@@ -155,28 +170,39 @@ class ReplyFile:
         """Lines that cannot be read, such as the last one after a crash."""
         self.replies = Replies(self._load())
 
+    def start(self) -> None:
+        """Begin the file, so that one that cannot be written is noticed before a call is paid.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
+        self._write(self._tested if self._is_new else None)
+        self._is_new = False
+
     def append(self, record: Record) -> None:
         """Write a reply; it is on disk when this returns.
 
         Raises:
             ConfigError: The file cannot be written.
         """
-        lines = [self._tested, record] if self._is_new else [record]
-        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        self._write(record)
+        self.replies.add(record)
+
+    def _write(self, line: _Line | None) -> None:
+        data = b"" if line is None else msgspec.json.encode(line) + b"\n"
         try:
             make_private_folder(self.path.parent)
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(handle, "r+b") as file:
                 size = file.seek(0, os.SEEK_END)
                 if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                    # The last line was not written completely.
                     data = b"\n" + data
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise ConfigError(f"cannot write {self.path}: {error.strerror or error}") from error
-        self._is_new = False
-        self.replies.add(record)
 
     def _load(self) -> list[Record]:
         try:
