@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.permissions.rules import parse_rule
-from clew.providers.scripted import call_reply
+from clew.providers.scripted import ScriptedReply, call_reply
 from clew.session.gate import Gate
 from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import ToolContext
@@ -102,7 +102,7 @@ async def test_an_approval_for_a_folder_does_not_cover_its_settings(place: Place
     def write(path: str) -> tuple[str, dict[str, str]]:
         return "Write", {"file_path": path, "content": "# x\n"}
 
-    replies = [
+    replies: list[ScriptedReply] = [
         *(call_reply(write(path)) for path in ("a.txt", "b.txt", "clew.toml", ".mcp.json")),
         "done",
     ]
