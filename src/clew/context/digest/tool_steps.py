@@ -5,9 +5,11 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from operator import attrgetter
 
 import msgspec
 from msgspec import Struct
@@ -180,13 +182,13 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             return self.result
         return _OUTPUT_HEADING.sub("", self.result, count=1)
 
-    @property
+    @cached_property
     def exit_code(self) -> int | None:
         """The exit code if the result gives one."""
         found = _EXIT.search(self.result[:_WRAPPER_HEAD])
         return int(found.group(1)) if found else None
 
-    @property
+    @cached_property
     def background_id(self) -> str:
         """The id of the job that the call left running, or an empty string."""
         for text in (self.result[:_WRAPPER_HEAD], self.result[-_WRAPPER_HEAD:]):
@@ -209,36 +211,121 @@ def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[Tool
     command that was left running has the result of the last call that asked for its output.
     With `newest`, calls that only read a file are left out before that many messages.
     """
-    calls: list[tuple[int, EntryId, ToolCall]] = []
-    answers: dict[CallId, tuple[EntryId, str, bool]] = {}
-    ended: dict[str, tuple[EntryId, str, bool]] = {}
-    since = len(items) - newest if newest is not None else 0
-    for place, item in enumerate(items):
-        if item.asks or item.answers:
-            for part in item.message.parts:
-                if isinstance(part, ToolResult):
-                    answers[part.call_id] = (item.entry_id, part.text, part.failed)
-                elif isinstance(part, ToolCall) and (
-                    place >= since or part.name.lower() not in _READS
-                ):
-                    calls.append((place, item.entry_id, part))
-        elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
-            _add_user_command(place, item, calls, answers)
-            for job, told in _NOTIFICATION.findall(text):
-                ended[job] = (item.entry_id, told.strip(), "<status>failed" in told)
-    steps = [_make_step(place, entry_id, call, answers) for place, entry_id, call in calls]
-    return _join_polls(steps, ended)
+    log = StepLog()
+    log.extend(items)
+    return log.list_steps(newest=newest)
+
+
+class StepLog:
+    """The tool calls of a conversation that grows: each message is read once."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._reads: list[_Call] = []
+        """Calls that only read a file."""
+        self._calls: list[_Call] = []
+        """All others."""
+        self._answers: dict[CallId, _Answer] = {}
+        self._ended: dict[str, _Answer] = {}
+        """What notifications said about background jobs."""
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Continue the conversation."""
+        for place, item in enumerate(items, start=self._length):
+            if item.asks or item.answers:
+                for part in item.message.parts:
+                    if isinstance(part, ToolResult):
+                        self._answers[part.call_id] = _Answer(item.entry_id, part)
+                    elif isinstance(part, ToolCall):
+                        calls = self._reads if _is_read(part.name) else self._calls
+                        calls.append(_Call(place, item.entry_id, part, self._count_calls()))
+            elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
+                self._add_user_text(place, item.entry_id, text)
+        self._length += len(items)
+
+    def list_steps(self, *, newest: int | None = None) -> list[ToolStep]:
+        """Return the steps so far; see `list_steps`."""
+        since = self._length - newest if newest is not None else 0
+        reads = self._reads[bisect_left(self._reads, since, key=_place) :]
+        steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
+        return _join_polls(steps, self._ended)
+
+    def _count_calls(self) -> int:
+        return len(self._calls) + len(self._reads)
+
+    def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
+        """Read the commands that the user ran, and notifications that a program added."""
+        for command in _USER_COMMAND.findall(text):
+            arguments = msgspec.json.encode({"command": command}).decode()
+            call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
+            self._calls.append(_Call(place, entry_id, call, self._count_calls()))
+        last = self._calls[-1].call.call_id if self._calls else CallId("")
+        if "<bash-std" in text and last.startswith("user ") and last not in self._answers:
+            output = "".join(_USER_OUTPUT.findall(text))
+            result = ToolResult(call_id=last, name="bash", text=output)
+            self._answers[last] = _Answer(entry_id, result)
+        for job, told in _NOTIFICATION.findall(text):
+            failed = "<status>failed" in told
+            result = ToolResult(call_id=CallId(""), name="", text=told.strip(), failed=failed)
+            self._ended[job] = _Answer(entry_id, result)
+
+    def _make_step(self, one: "_Call") -> ToolStep:
+        answer = self._answers.get(one.call.call_id, _NO_ANSWER)
+        if one.step is None or one.answer is not answer:
+            one.answer = answer
+            one.step = ToolStep(
+                place=one.place,
+                entry_id=one.entry_id,
+                name=one.call.name.lower(),
+                encoded=one.call.arguments,
+                result=answer.result.text,
+                result_id=answer.entry_id,
+                failed=answer.result.failed,
+                answered=answer is not _NO_ANSWER,
+            )
+        return one.step
+
+
+class _Answer(Struct, frozen=True, gc=False):
+    """A result with the entry of its message."""
+
+    entry_id: EntryId
+    result: ToolResult
+
+
+_NO_ANSWER = _Answer(NO_ENTRY, ToolResult(call_id=CallId(""), name="", text=""))
+
+
+class _Call(Struct, gc=False):
+    """A call with the index and the entry of its message, and the step that was made of it."""
+
+    place: int
+    entry_id: EntryId
+    call: ToolCall
+    number: int
+    answer: _Answer = _NO_ANSWER
+    step: ToolStep | None = None
+
+
+_place, _number = attrgetter("place"), attrgetter("number")
+
+
+@lru_cache(maxsize=256)
+def _is_read(name: str) -> bool:
+    return name.lower() in _READS
+
+
+@lru_cache(maxsize=256)
+def _is_read_or_shell(name: str) -> bool:
+    return name.lower() in _READS or name.lower() in _SHELLS
 
 
 def may_quote_user(result: ToolResult) -> bool:
     """Return whether a result may tell what the user said: it failed, or no program made it."""
-    name = result.name.lower()
-    return result.failed or not (name in _READS or name in _SHELLS)
+    return result.failed or not _is_read_or_shell(result.name)
 
 
-def _join_polls(
-    steps: list[ToolStep], ended: dict[str, tuple[EntryId, str, bool]]
-) -> list[ToolStep]:
+def _join_polls(steps: list[ToolStep], ended: dict[str, _Answer]) -> list[ToolStep]:
     """Give each command that was left running the results of the calls that asked for more."""
     started: dict[str, int] = {}
     for place, step in enumerate(steps):
@@ -257,44 +344,11 @@ def _join_polls(
             started[step.background_id] = place
     for job, place in started.items():
         if job in ended:
-            entry_id, text, failed = ended[job]
-            steps[place] = replace(steps[place], result=text, result_id=entry_id, failed=failed)
+            told, told_in = ended[job].result, ended[job].entry_id
+            steps[place] = replace(
+                steps[place], result=told.text, result_id=told_in, failed=told.failed
+            )
     return steps
-
-
-def _add_user_command(
-    place: int,
-    item: Item,
-    calls: list[tuple[int, EntryId, ToolCall]],
-    answers: dict[CallId, tuple[EntryId, str, bool]],
-) -> None:
-    text = item.message.text
-    for command in _USER_COMMAND.findall(text):
-        arguments = msgspec.json.encode({"command": command}).decode()
-        call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
-        calls.append((place, item.entry_id, call))
-    last = calls[-1][2].call_id if calls else ""
-    if "<bash-std" in text and last.startswith("user ") and last not in answers:
-        answers[CallId(last)] = (item.entry_id, "".join(_USER_OUTPUT.findall(text)), False)
-
-
-def _make_step(
-    place: int,
-    entry_id: EntryId,
-    call: ToolCall,
-    answers: dict[CallId, tuple[EntryId, str, bool]],
-) -> ToolStep:
-    result_id, text, failed = answers.get(call.call_id, (NO_ENTRY, "", False))
-    return ToolStep(
-        place=place,
-        entry_id=entry_id,
-        name=call.name.lower(),
-        encoded=call.arguments,
-        result=text,
-        result_id=result_id,
-        failed=failed,
-        answered=call.call_id in answers,
-    )
 
 
 _PATCH_FILE = re.compile(
