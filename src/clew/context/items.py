@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import accumulate, compress
+from operator import attrgetter
 from typing import overload
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
 
 _GROWTH = 1.1
+_entry_id = attrgetter("entry_id")
 
 
 class ItemKind(IntEnum):
@@ -347,6 +349,11 @@ class Items(Sequence[Item]):
 
 NO_ITEMS = Items()
 """An empty sequence, which views share: nothing is ever added to its storage."""
+
+
+def sort_items(items: list[Item]) -> list[Item]:
+    """Sort items by their entries; ids without an entry count down from -1."""
+    return sorted(items, key=_entry_id, reverse=bool(items) and items[-1].entry_id < 0)
 
 
 def outgoing_message(item: Item) -> Message:

@@ -5,7 +5,6 @@ stored: it can always be computed again from the journal.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from operator import attrgetter
 
 import msgspec
 from msgspec import Struct, field
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from clew.context.calibration import convert_tokens, default_for, learn
 from clew.context.estimate import Framing, Meter, text_units, tool_units
-from clew.context.items import NO_ITEMS, Item, ItemKind, Items
+from clew.context.items import NO_ITEMS, Item, ItemKind, Items, sort_items
 from clew.context.lazy_list import LazyMapping, Memo
 from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
@@ -44,7 +43,6 @@ from clew.core.usage import Usage
 SUMMARY_HEADING = "[Context Summary]"
 _MOST_PER_UNIT, _MOST_HIDDEN = 20, 1_000_000
 _SUMMARY = ItemKind.SUMMARY
-_entry_id = attrgetter("entry_id")
 _NO_SETUP = SetupChanged(model=ModelFacts(name=""))
 
 
@@ -157,11 +155,6 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
         An `Undone` or `Rewound` entry needs the entries before it: use `fold` for those.
         """
         return _apply(self, entry)
-
-
-def sort_items(items: list[Item]) -> list[Item]:
-    """Sort items by their entries; ids without an entry count down from -1."""
-    return sorted(items, key=_entry_id, reverse=bool(items) and items[-1].entry_id < 0)
 
 
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:

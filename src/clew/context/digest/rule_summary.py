@@ -19,8 +19,7 @@ from clew.context.digest.remarks import choose_remarks, list_remarks, render_rem
 from clew.context.digest.state_ledger import render_state
 from clew.context.digest.turn_ledger import Turn, render_turns
 from clew.context.estimate import Meter, text_units
-from clew.context.items import Item
-from clew.context.view import sort_items
+from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 

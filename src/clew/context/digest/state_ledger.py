@@ -23,8 +23,9 @@ from clew.context.digest.file_activity import (
 from clew.context.digest.git_state import GitState, follow_repository
 from clew.context.digest.search_results import SearchResult, list_searches
 from clew.context.digest.sections import TextSection, fill_sections
+from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
-from clew.context.digest.tool_steps import StepLog, ToolStep, is_temporary
+from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
