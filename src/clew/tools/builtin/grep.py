@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
-from clew.tools.builtin.files import ToolFailure, failure, resolve, truncate_line
+from clew.tools.builtin.files import MAX_LINE, ToolFailure, failure, resolve, truncate_line
 from clew.tools.builtin.ripgrep import (
     MAX_BYTES,
     GrepQuery,
@@ -118,7 +118,8 @@ def _content(query: GrepQuery, found: list[MatchLine], partial: str) -> ToolOutp
         if query.context and last and last != (each.path, each.line - 1):
             lines.append("--")
         mark = ":" if each.hit else "-"
-        lines.append(f"{named[each.path]}{mark}{each.line}{mark}{truncate_line(each.text)}")
+        text = f"{each.text[:MAX_LINE]} [cut]" if each.cut else truncate_line(each.text)
+        lines.append(f"{named[each.path]}{mark}{each.line}{mark}{text}")
         last = (each.path, each.line)
     hits = [each.path for each in found if each.hit]
     return _format(query, lines, partial, {"files": len(set(hits)), "lines": len(hits)})
