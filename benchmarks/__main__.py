@@ -19,6 +19,7 @@ from benchmarks import (
     startup,
     strategies,
     summary_forms,
+    token_priors,
     validity,
 )
 
@@ -26,6 +27,7 @@ BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "startup": startup.main,
     "overhead": overhead.main,
     "estimator": estimator.main,
+    "token_priors": token_priors.main,
     "recall": recall.main,
     "retention": retention.main,
     "chats": chat_recall.main,

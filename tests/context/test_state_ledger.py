@@ -37,6 +37,39 @@ def show(*messages: object) -> str:
     return render_state(state_of(*messages), max_chars=10_000)
 
 
+# Failures
+
+
+def test_a_failure_is_told_with_its_error_and_what_settled_it() -> None:
+    text = show(
+        run("go test ./...", GO_FAILURE, failed=True),
+        *(edit(f"/app/login_{n}.go") for n in range(4)),
+        run("go test ./...", "ok  \ta\t1s"),
+        run("git push", "fatal: no upstream branch", failed=True),
+        run("git push -u origin main", ""),
+        run("docker compose up", "Error: port 5432 is already in use", failed=True),
+        run("docker compose up", "Error: port 5432 is already in use", failed=True),
+        run("grep -rn gone src", "grep: src: No such file", failed=True),
+        run("cd app", "no such directory app", failed=True),
+        run("mise run lint", "a.go:1:2: unused x\n[lint] ERROR task failed", failed=True),
+        run("npm run build | tail -3", "> vite build\ncopied"),
+    )
+    told = text.partition("Failed before, and what settled it:\n")[2].split("\nFiles changed")[0]
+
+    assert told.splitlines() == [
+        "- #21 docker compose up: Error: port 5432 is already in use",
+        "- #15 git push: fatal: no upstream branch → git push -u origin main #17",
+        "- #3 go test ./...: TestLogin, example.com/app/login; login_test.go:12: expected 200, got "
+        "500 → passed #13 after edits to login_0.go, login_1.go, login_2.go …",
+    ]
+
+
+def test_only_the_newest_failures_are_looked_at() -> None:
+    failed = [run(f"tool{n} run", f"Error: number {n} is wrong", failed=True) for n in range(40)]
+
+    assert len(state_of(*failed).failures) == 24
+
+
 # Checks
 
 
@@ -441,7 +474,7 @@ def test_searches_say_where_something_was_found() -> None:
         "Searches:\n- #23 scan\\( in src: src/a.py:4\n- #21 scan: src/a.py:4\n"
         "- #13 load in src tests: src/m0.py:0,00,0,1,…, src/m1.py:1,10, src/m2.py:2,20, "
         "src/m3.py:3,30, src/m4.py:4,40, src/m5.py:5,50 and 2 more\n"
-        "- #7 x: src/a.py:3,9\n- #15 gone in src: no matches\n- #5 old: no matches"
+        "- #15 gone in src: no matches\n- #5 old: no matches"
     )
 
 

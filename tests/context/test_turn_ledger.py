@@ -130,7 +130,10 @@ def test_a_conclusion_quotes_the_beginning_and_the_end() -> None:
     short = quote_conclusion(answer, max_chars=120)
     asked = quote_conclusion(f"{answer}\n\nWant me to do it?", max_chars=200)
 
-    assert short == "All tests pass: - 12 of 12 … Next is the release."
+    assert short == (
+        "All tests pass: - 12 of 12 Detail 0 of the change. Detail 1 of the change. … "
+        "Next is the release."
+    )
     assert asked.endswith("Next is the release. Want me to do it?")
     assert quote_conclusion("One paragraph " * 30, max_chars=50).endswith("…")
     assert quote_conclusion("x" * 300 + "\n\n" + "y" * 300, max_chars=200) == (
@@ -138,6 +141,15 @@ def test_a_conclusion_quotes_the_beginning_and_the_end() -> None:
     )
     assert quote_conclusion("# A\n\n# B", max_chars=4) == "# A"
     assert quote_conclusion("abc", max_chars=1) == ""
+
+
+def test_a_conclusion_prefers_details_with_exact_values() -> None:
+    vague = "The change is small and easy to read for everybody."
+    answer = f"Done.\n\n{vague}\n\n### Result\nIt takes 12 ms.\n\n{vague}\n\nNext is the release."
+
+    assert quote_conclusion(answer, max_chars=60) == (
+        "Done. … Result It takes 12 ms. … Next is the release."
+    )
 
 
 def make_turns(*requests: str, answer: str = "") -> list[Turn]:

@@ -3,6 +3,7 @@
 Every secret here is made up on the spot, from the published form of its kind.
 """
 
+import json
 import random
 import string
 import time
@@ -260,6 +261,58 @@ NAMED = [
     line("private-key", "SECRET\n", pem("PGP PRIVATE KEY BLOCK")),
 ]
 
+IN_OUTPUT = [
+    line("password", "config.yml:1:password: SECRET", pw()),
+    line("password", "config.yml-12-password: SECRET", pw()),
+    line("password", "config.yml:password: SECRET", pw()),
+    line("password", "12:  password: SECRET", pw()),
+    line("password", "src/a.env:3:DB_PASSWORD=SECRET", some(LOWER, 9)),
+    line("password", "src/a.env-3-DB_PASSWORD=SECRET", some(LOWER, 9)),
+    line("password", 'a.json:3:    "password": "SECRET",', some(LOWER, 9)),
+    line("password", ".netrc:1:machine h login bob password SECRET", some(LOWER, 9)),
+    line("password", "machine h\nlogin bob\npassword SECRET\n", some(LOWER, 9)),
+    line("password", "+password: SECRET", pw()),
+    line("password", "-  password: SECRET", pw()),
+    line("password", "+DB_PASSWORD=SECRET", some(LOWER, 9)),
+    line("password", '-    "password": "SECRET",', some(LOWER, 9)),
+    line("password", "> DB_PASSWORD=SECRET", some(LOWER, 9)),
+    line("password", "+ DB_PASSWORD=SECRET ./run", some(LOWER, 9)),
+    line("password", "+ mysqldump --password=SECRET app", some(LOWER, 9)),
+    line("password", "mysql -uroot -P3306 -pSECRET app", some(LOWER, 9)),
+    line("password", "sshpass -p SECRET ssh host", some(LOWER, 9)),
+    line("password", "docker login -u bob -p SECRET", some(LOWER, 9)),
+    line("password", "redis-cli -h x -a SECRET ping", some(LOWER, 9)),
+    line("password", "curl -s -u bob:SECRET https://x", some(LOWER, 9)),
+    line("password", "db.example.com:5432:app:bob:SECRET", some(LOWER, 9)),
+    line("password", 'declare -x DB_PASSWORD="SECRET"', some(LOWER, 9)),
+    line("password", "setenv DB_PASSWORD SECRET", some(LOWER, 9)),
+    line("password", "set -gx DB_PASSWORD SECRET", some(LOWER, 9)),
+    line("password", "passwords:\n  - SECRET\n  - admin\n", pw()),
+    line("password", 'passwords:\n  - admin\n  - "SECRET"\n', some(LOWER, 9)),
+    line("password", "- DB_PASSWORD=SECRET\n", some(LOWER, 9)),
+    line("password", "password: |\n  SECRET\n", some(LOWER, 9)),
+    line("password", "password: &pw SECRET", pw()),
+    line("password", "| password | SECRET |", f"{alnum(12)}7a8"),
+    line("password", "user%3Dbob%26password%3DSECRET%26x%3D1", pw().replace("#", "!")),
+    line("url-token", "https://SECRET@git.example.com/a.git", f"{alnum(24)}"),
+    line("key", "* h2h3 [x-api-key: SECRET]", f"{alnum(12)}7a8"),
+    line("key", "> X-Api-Key: SECRET\r\n", some(HEX, 32)),
+    line("authorization", "> Authorization: Basic SECRET", some(ALNUM, 20) + "=="),
+    line("bearer-token", "* [HTTP/2] [1] [authorization: Bearer SECRET]", alnum(40)),
+    line("cookie", "< Set-Cookie: SECRET\r\n", f"sid={some(LOWER, 12)}; Path=/"),
+]
+"""Secrets in the output of grep, diff, curl, shells, and in YAML."""
+
+NESTED = [
+    json.dumps(json.dumps({"user": "bob", "password": "SECRET", "n": 1})),
+    json.dumps({"body": json.dumps({"inner": json.dumps({"api_key": "SECRET"})})}),
+    json.dumps(json.dumps(json.dumps(json.dumps({"client_secret": "SECRET"})))),
+    repr(json.dumps({"password": "SECRET"})),
+    json.dumps({"text": "a.yml:1:password: SECRET\nnext"}),
+    json.dumps(json.dumps({"text": "export DB_PASSWORD=SECRET\nnext"})),
+]
+"""JSON inside JSON."""
+
 ORDINARY = """\
 The quick brown fox jumps over the lazy dog.
 Please reset your password within 24 hours.
@@ -355,6 +408,16 @@ monkey=banana, turkey=dinner, keyboard: qwerty2000
 Pass 3 of 5 passed: 120 passed, 0 failed
 compass: 42, passenger_count: 3, bypass=true
 [redacted:github-token] was here: see the log
+docker run -u 1000:1000 -p 8080:8080 node
+mysql -h db -P 3306 -p app
+curl -u "$USER:$PASSWORD" https://example.com
+curl -s https://example.com/a:b
+| password | the password of the user |
+usage: clew [--password PASSWORD] [--token=TOKEN]
+https://john@example.com/a
+tokens:
+passwords:
+set -e
 """
 
 
@@ -386,12 +449,24 @@ def test_a_secret_is_known_by_its_looks_wherever_it_stands(kind: str) -> None:
             assert redact(clean) == clean
 
 
-@pytest.mark.parametrize("case", NAMED, ids=lambda case: case.text[:40])
+@pytest.mark.parametrize("case", [*NAMED, *IN_OUTPUT], ids=lambda case: case.text[:40])
 def test_a_secret_is_known_by_the_name_beside_it(case: Line) -> None:
     clean = redact(case.text)
 
     assert clean == case.text.replace(case.secret, f"[redacted:{case.kind}]")
     assert redact(clean) == clean
+
+
+@pytest.mark.parametrize("text", NESTED)
+def test_a_secret_is_known_in_json_inside_json(text: str) -> None:
+    secret = alnum(14)
+
+    clean = redact(text.replace("SECRET", secret))
+
+    assert secret not in clean
+    assert clean.partition("[redacted:")[0] == text.partition("SECRET")[0]
+    if text.startswith(('"', "{")):
+        assert isinstance(json.loads(clean), str | dict)
 
 
 @pytest.mark.parametrize("text", ORDINARY.splitlines())
@@ -676,7 +751,7 @@ def skeleton(value: object) -> object:
             return type(value)
 
 
-@given(JSON.filter(lambda value: "\ud800" not in str(value)))
+@given(JSON.filter(lambda value: "\\ud800" not in ascii(value)))
 def test_documents_keep_their_shape_and_json_stays_json(document: object) -> None:
     clean = redact(document)
     text = msgspec.json.encode(document).decode()

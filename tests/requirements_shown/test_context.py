@@ -26,6 +26,7 @@ from clew import (
 from clew.core.errors import ConfigError, ContextFull
 from clew.core.messages import assistant, user
 from clew.providers.scripted import ScriptedProvider, call_reply, text_reply
+from clew.providers.tokenizers import meter_for
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +78,37 @@ async def test_the_system_prompt_and_tool_schemas_count() -> None:
 
     assert await used(user("hi"), system_message=WORDS) - plain >= 150
     assert await used(user("hi"), tools=[search]) - plain >= 40
+
+
+@pytest.mark.req("CTX-3")
+async def test_the_hidden_instructions_of_a_provider_count_with_tools_and_only_then() -> None:
+    async def size(model: str, **options: Any) -> int:
+        provider = ScriptedProvider([], ModelFacts(name=model))
+        async with Session(provider, model=model, recall=False, **options) as session:
+            await session.inject_message(user("hi"))
+            return session.get_context_state().breakdown.tools
+
+    assert await size("claude-sonnet-4-5") == 0
+    assert 530 <= await size("claude-sonnet-4-5", tools=[search]) <= 600
+    assert await size("gpt-5", tools=[search]) < 60
+
+
+@pytest.mark.req("CTX-4")
+@pytest.mark.parametrize("model", ["gpt-4o", "o3", "qwen2.5:7b", "llama3.1:8b"])
+async def test_a_session_uses_the_counts_of_an_exact_tokenizer_as_they_are(model: str) -> None:
+    pytest.importorskip("splintr")
+    meter = meter_for(model)
+    assert meter is not None
+    text = "def f(x):\n    return x[0] * 3.14159  # 計算\n" * 200
+
+    async def size(*messages: Message) -> int:
+        provider = ScriptedProvider([], ModelFacts(name=model))
+        async with Session(provider, model=model, recall=False) as session:
+            for message in messages:
+                await session.inject_message(message)
+            return session.get_context_state().used_tokens
+
+    assert await size(user(text)) - await size() == meter(text) + 4
 
 
 @pytest.mark.req("CTX-3")

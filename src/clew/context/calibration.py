@@ -1,69 +1,25 @@
 """Learns from a provider's counts how many tokens one estimated unit is.
 
-A count is exact, but a provider adds a preamble of unknown size. So two values are learned:
-the growth of the count gives the slope, the last count gives the overhead. The result is a
-pure function of the counts in their order, so a journal always gives the same calibration.
+A count is exact, but a request may contain text that is not in the journal, and lack some that
+is. So three values are learned: the slope by which counts grow, the last count, and the smallest
+one, which tells what every request costs. The prior of the slope is the rate of the model's
+family. The result is a pure function of the counts in their order, so a journal always gives the
+same calibration.
 """
 
-from functools import lru_cache
-
-from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.model_family import family_of
 from clew.core.models import Calibration
 
 MIN_RATE, MAX_RATE = 0.25, 6.0
-_PRIOR_UNITS = 6_000
+_PRIOR_UNITS = 3_000
+_EXACT_UNITS = 60_000
+"""The weight of the prior for an exact tokenizer: its counts need hardly any calibration."""
 _FORGET = 0.995
 _MOST_CHANGE = 4.0
 _SURPRISE = 3.0
-
-
-class ModelFamily(Struct, frozen=True, kw_only=True):
-    """How the models of one family count tokens."""
-
-    rate: float = 1.0
-    keeps_reasoning: bool = True
-    """False: the provider drops thinking when the next user message arrives."""
-
-
-_CLAUDE_OLD = ModelFamily(rate=1.17, keeps_reasoning=False)
-_CLAUDE = ModelFamily(rate=1.17)
-_CLAUDE_NEW = ModelFamily(rate=1.55)
-_DROPS = ModelFamily(keeps_reasoning=False)
-_FAMILIES = (
-    ("claude-3", _CLAUDE_OLD),
-    ("claude-sonnet-4-5", _CLAUDE_OLD),
-    ("claude-haiku-4-5", _CLAUDE_OLD),
-    ("claude-opus-4-5", _CLAUDE),
-    ("claude-opus-4-6", _CLAUDE),
-    ("claude-sonnet-4-6", _CLAUDE),
-    ("claude-haiku-4-6", _CLAUDE),
-    ("claude-opus-4-1", _CLAUDE_OLD),
-    ("claude-opus-4-0", _CLAUDE_OLD),
-    ("claude-opus-4-2025", _CLAUDE_OLD),
-    ("claude-sonnet-4-0", _CLAUDE_OLD),
-    ("claude-sonnet-4-2025", _CLAUDE_OLD),
-    ("claude", _CLAUDE_NEW),
-    ("qwen", ModelFamily(rate=1.04, keeps_reasoning=False)),
-    ("gpt", ModelFamily(rate=0.93, keeps_reasoning=False)),
-    ("deepseek", _DROPS),
-    ("gemini", _DROPS),
-    ("llama", _DROPS),
-)
-"""Families by a part of the model name; the first match wins.
-
-Measured by `benchmarks/estimator.py` on Claude 4.5 and 4.6, GPT-4.1, 5.4 and 5.5 and Qwen 2.5.
-The same counts show that Opus from 4.5 on keeps the thinking of earlier turns and Sonnet 4.5
-does not. Newer Claude models count about a third more; all others default to one.
-"""
-
-
-@lru_cache
-def family_of(model: str) -> ModelFamily:
-    """Return the family of `model`; dots and dashes in names are equal."""
-    name = model.lower().replace(".", "-")
-    return next((found for part, found in _FAMILIES if part in name), ModelFamily())
+_MOST_STEEPNESS = 2.0
 
 
 def make_prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
@@ -71,14 +27,55 @@ def make_prior(rate: float, weight: float = _PRIOR_UNITS) -> Calibration:
     return Calibration(slope=_clamp(rate), weight=max(1.0, weight))
 
 
-def default_for(model: str) -> Calibration:
-    """Return the starting calibration for a model without counts."""
-    return make_prior(family_of(model).rate)
+def default_for(model: str, *, exact: bool = False) -> Calibration:
+    """Return the starting calibration for a model without counts.
+
+    Units of an exact tokenizer are tokens, so no rate of a family applies to them.
+    """
+    return make_prior(1.0, _EXACT_UNITS) if exact else make_prior(family_of(model).rate)
 
 
 def estimate_tokens(calibration: Calibration, units: int) -> int:
-    """Estimate the tokens of a request of `units`."""
-    return round(calibration.overhead + calibration.rate * max(0, units))
+    """Estimate the tokens of a request of `units`.
+
+    Between the smallest count and the last one, the estimate follows the straight line between
+    them. So a large request that becomes small again, as by a compaction, is estimated from what
+    small requests cost, not from the slope alone.
+    """
+    units = max(0, units)
+    if units >= calibration.units:
+        return round(calibration.tokens + (units - calibration.units) * calibration.slope)
+    low_units, low_tokens = _find_low_end(calibration)
+    if units <= low_units:
+        per_unit = min(calibration.slope, low_tokens / low_units)
+        return round(low_tokens - (low_units - units) * per_unit)
+    share = (units - low_units) / (calibration.units - low_units)
+    return round(low_tokens + (calibration.tokens - low_tokens) * share)
+
+
+def convert_tokens(calibration: Calibration, tokens: int) -> int:
+    """Return the units of the largest request that is estimated at `tokens`, or 0."""
+    if tokens >= calibration.tokens:
+        return int(calibration.units + (tokens - calibration.tokens) / calibration.slope)
+    low_units, low_tokens = _find_low_end(calibration)
+    if tokens <= low_tokens:
+        per_unit = min(calibration.slope, low_tokens / low_units)
+        return max(0, int(low_units - (low_tokens - tokens) / per_unit))
+    share = (tokens - low_tokens) / (calibration.tokens - low_tokens)
+    return int(low_units + (calibration.units - low_units) * share)
+
+
+def _find_low_end(calibration: Calibration) -> tuple[int, int]:
+    """Return units and tokens of the smallest count, or of the last one.
+
+    If counts grew much faster than the text, something hidden was added since the smallest
+    count, and it may stay when text leaves.
+    """
+    units, tokens = calibration.smallest
+    explained = _MOST_STEEPNESS * calibration.slope * (calibration.units - units)
+    if calibration.tokens - tokens > explained:
+        return calibration.units, calibration.tokens
+    return units, tokens
 
 
 def learn(calibration: Calibration, units: int, tokens: int) -> Calibration:
@@ -95,13 +92,22 @@ def learn(calibration: Calibration, units: int, tokens: int) -> Calibration:
     slope, weight = calibration.slope, calibration.weight
     if calibration.tokens and not surprising:
         slope, weight = _learn_growth(calibration, units, tokens)
-    return Calibration(slope=slope, weight=weight, units=units, tokens=tokens)
+    low_units, low_tokens = calibration.smallest
+    is_smallest = not calibration.tokens or units <= low_units or tokens <= low_tokens
+    return Calibration(
+        slope=slope,
+        weight=weight,
+        units=units,
+        tokens=tokens,
+        base_units=0 if is_smallest else low_units,
+        base_tokens=0 if is_smallest else low_tokens,
+    )
 
 
 def _is_surprising(calibration: Calibration, units: int, tokens: int) -> bool:
     if not calibration.tokens:
         return False
-    expected = calibration.overhead + calibration.rate * units
+    expected = estimate_tokens(calibration, units)
     return not expected / _SURPRISE <= tokens <= expected * _SURPRISE
 
 

@@ -2,14 +2,17 @@
 
 The result is in *units*: tokens of a typical model (fitted to o200k and to provider counts in
 recorded sessions). A view learns how many tokens of its model one unit is
-(`clew.context.calibration`). An exact tokenizer can replace `text_units`: it is a `Meter`.
+(`clew.context.calibration`). An exact tokenizer can replace `text_units`: it is a `Meter`. What a
+request's format adds to its texts depends on the model: it is a `Framing`
+(`clew.context.model_family`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from clew.core.messages import (
     File,
@@ -27,11 +30,31 @@ from clew.core.models import ToolSpec
 Meter: TypeAlias = Callable[[str], int]
 """Returns the units of a text."""
 
-MESSAGE_UNITS = 4
-"""The framing of a message."""
-_CALL_UNITS = 40
-_RESULT_UNITS = 10
+
+class Framing(Struct, frozen=True, kw_only=True, gc=False):
+    """Units that the format of a request adds to its texts.
+
+    The defaults are for unknown models: rather too high than too low.
+    """
+
+    message: int = 4
+    call: int = 40
+    result: int = 10
+    tool: int = 10
+    """Per declared tool, beside its declaration."""
+    tools: int = 0
+    """Once, if any tool is declared: hidden instructions of the provider on how to call tools."""
+    request: int = 0
+    """Once per request: hidden instructions of the provider."""
+    sealed: int = 200
+    """Characters of an encrypted block that hold no thinking."""
+    typed_tools: bool = False
+    """True: the model sees tools as TypeScript types, which are shorter than JSON schemas."""
+
+
+SAFE_FRAMING = Framing()
 _SEALED_BYTES_PER_UNIT = 5
+_SEALED_CHARS_PER_UNIT = 6
 
 
 def _flags_by_byte() -> bytes:
@@ -78,27 +101,37 @@ def text_units(text: str) -> int:
     return (fiftieths + 25) // 50
 
 
-def part_units(part: Part, meter: Meter = text_units) -> int:
+def part_units(part: Part, meter: Meter = text_units, framing: Framing = SAFE_FRAMING) -> int:
     """Estimate one part of a message."""
     if isinstance(part, Text):
         return meter(part.text)
     if isinstance(part, ToolResult):
         images = sum(map(image_units, part.images)) if part.images else 0
-        return meter(part.text) + images + _RESULT_UNITS
+        return meter(part.text) + images + framing.result
     if isinstance(part, ToolCall):
-        return _cached_units(meter, part.name) + meter(part.arguments) + _CALL_UNITS
+        return _cached_units(meter, part.name) + meter(part.arguments) + framing.call
     if isinstance(part, Reasoning):
-        signature = 0 if part.text else meter(part.signature)
-        return meter(part.text) + signature + meter(part.redacted)
+        # The text may be a summary; the signature contains all of the thinking, encrypted.
+        signature, redacted = part.signature, part.redacted
+        return max(meter(part.text), _sealed_units(signature, framing)) + _sealed_units(
+            redacted, framing
+        )
     if isinstance(part, Native):
         # Mostly encrypted pages, which the provider decrypts before it counts them.
         return len(part.data) // _SEALED_BYTES_PER_UNIT
     return file_units(part) if isinstance(part, File) else image_units(part)
 
 
-def message_units(message: Message, meter: Meter = text_units) -> int:
+def _sealed_units(data: str, framing: Framing) -> int:
+    """Estimate encrypted thinking by its length."""
+    return max(1, (len(data) - framing.sealed) // _SEALED_CHARS_PER_UNIT) if data else 0
+
+
+def message_units(
+    message: Message, meter: Meter = text_units, framing: Framing = SAFE_FRAMING
+) -> int:
     """Estimate a message including its framing."""
-    return MESSAGE_UNITS + sum(part_units(part, meter) for part in message.parts)
+    return framing.message + sum(part_units(part, meter, framing) for part in message.parts)
 
 
 @lru_cache(maxsize=256)
@@ -107,15 +140,26 @@ def _cached_units(meter: Meter, text: str) -> int:
     return meter(text)
 
 
-def tool_units(tools: Iterable[ToolSpec], meter: Meter = text_units) -> int:
-    """Estimate the declaration of `tools` in a request."""
-    return sum(
-        _cached_units(meter, spec.name)
-        + _cached_units(meter, spec.description)
-        + _cached_units(meter, msgspec.json.encode(spec.schema).decode())
-        + _RESULT_UNITS
-        for spec in tools
+def tool_units(
+    tools: Sequence[ToolSpec], meter: Meter = text_units, framing: Framing = SAFE_FRAMING
+) -> int:
+    """Estimate the declaration of `tools` in a request; nothing without tools."""
+    if not tools:
+        return 0
+    texts = _write_types if framing.typed_tools else _write_schemas
+    return framing.tools + sum(
+        framing.tool + sum(_cached_units(meter, text) for text in texts(spec)) for spec in tools
     )
+
+
+def _write_types(spec: ToolSpec) -> tuple[str, ...]:
+    from clew.context.tool_declaration import declare_type  # noqa: PLC0415 - few families need it
+
+    return (declare_type(spec),)
+
+
+def _write_schemas(spec: ToolSpec) -> tuple[str, ...]:
+    return spec.name, spec.description, msgspec.json.encode(spec.schema).decode()
 
 
 _PIXELS_PER_UNIT = 750

@@ -9,7 +9,7 @@ from typing import overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.estimate import MESSAGE_UNITS, Meter, part_units, text_units
+from clew.context.estimate import SAFE_FRAMING, Framing, Meter, part_units, text_units
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
@@ -60,17 +60,18 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         kind: ItemKind | None = None,
         *,
         meter: Meter = text_units,
+        framing: Framing = SAFE_FRAMING,
     ) -> "Item":
         """Make an item: analyses and measures the message once."""
         asks: tuple[CallId, ...] = ()
         answers: tuple[CallId, ...] = ()
-        units, thinking = MESSAGE_UNITS, 0
+        units, thinking = framing.message, 0
         is_signed = False
         for part in message.parts:
             if isinstance(part, Text):
                 units += meter(part.text)
                 continue
-            size = part_units(part, meter)
+            size = part_units(part, meter, framing)
             units += size
             if isinstance(part, ToolResult):
                 answers += (part.call_id,)

@@ -152,5 +152,5 @@ def count_tokens_after(
     else:
         units = view.units - view.items.units() + plan.count_staying(view)
         units -= view.items[0].units if drops_summary else 0
-        units += make_summary(EntryId(0), summary, view.meter).units if summary else 0
+        units += make_summary(view, EntryId(0), summary).units if summary else 0
     return _tokens_after(view, units, before=count_tokens(view))

@@ -131,7 +131,7 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
         changes = {change.entry_id: change for change in self.replaced}
         changed = (item for item in view.items if item.entry_id in changes) if changes else ()
         saved = sum(
-            item.units - shorten_item(item, changes[item.entry_id], view.meter).units
+            item.units - shorten_item(view, item, changes[item.entry_id]).units
             for item in changed
             if item.entry_id not in self.dropped_ids
         )

@@ -5,12 +5,14 @@ measured on first access. A snapshot is only a cache. Without a matching one, fo
 journal gives the same view.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from clew.context.estimate import Meter
+from clew.context.estimate import Framing, Meter
 from clew.context.items import Item, ItemIndex, ItemKind, Items, Tally, outgoing_message
 from clew.context.lazy_list import LazyList, LazyMapping
 from clew.context.view import Anchor, View
@@ -22,6 +24,7 @@ from clew.core.models import Calibration
 
 _UNREADABLE = user("[this message was damaged on disk and cannot be read]")
 """Replaces a message that was readable when the snapshot was made."""
+_Measure: TypeAlias = Callable[[EntryId, Message, ItemKind | None], Item]
 _PROBES = ("The quick brown fox", "def f(x):\n    return x[0]", "計算機 Ω 🧵", "0x1F 3.14159")
 
 
@@ -38,7 +41,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     count: int
     meter: tuple[int, ...]
-    """Measures of some sample texts, which identify the meter."""
+    """Measures of some sample texts and the framing, which identify how items were measured."""
     setup: bytes
     system_units: int
     tool_units: int
@@ -68,7 +71,7 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
         return None
     return Snapshot(
         count=len(entries),
-        meter=_measure_probes(view.meter),
+        meter=_measure_probes(view.meter, view.framing),
         setup=msgspec.json.encode(view.setup),
         system_units=view.system_units,
         tool_units=view.tool_units,
@@ -96,21 +99,22 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
 
 def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> View | None:
     """Return the view of a snapshot; None if another meter measured it."""
-    if snapshot.meter != _measure_probes(meter):
+    setup = decode_json(snapshot.setup, type=SetupChanged)
+    empty = View(setup=setup, meter=meter)
+    if snapshot.meter != _measure_probes(meter, empty.framing):
         return None
-    return View(
-        setup=decode_json(snapshot.setup, type=SetupChanged),
+    return replace(
+        empty,
         system_units=snapshot.system_units,
         tool_units=snapshot.tool_units,
-        items=_unpack(snapshot.items, entries, meter),
-        archived=_unpack(snapshot.archived, entries, meter),
-        originals=_unpack_originals(snapshot.originals, entries, meter),
+        items=_unpack(snapshot.items, entries, empty.measure),
+        archived=_unpack(snapshot.archived, entries, empty.measure),
+        originals=_unpack_originals(snapshot.originals, entries, empty.measure),
         notes=snapshot.notes,
         pinned=snapshot.pinned,
         mode=snapshot.mode,
         anchor=snapshot.anchor,
         calibration=snapshot.calibration,
-        meter=meter,
         undoable=snapshot.undoable,
         restored=snapshot.restored,
         tools_used=snapshot.tools_used,
@@ -133,7 +137,7 @@ def _pack(items: Items, entries: Sequence[Entry]) -> _PackedItems | None:
     return _PackedItems(known, tally, changed)
 
 
-def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Items:
+def _unpack(shown: _PackedItems, entries: Sequence[Entry], measure: _Measure) -> Items:
     ids, changed = shown.known.ids, shown.changed
 
     def item(index: int) -> Item:
@@ -141,7 +145,7 @@ def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Item
             None,
             _message_of(entries, ids[index]) or _UNREADABLE,
         )
-        return Item.of(ids[index], message, kind, meter=meter)
+        return measure(ids[index], message, kind)
 
     def load_message(index: int) -> Message:
         message = None if index in changed else _message_of(entries, ids[index])
@@ -157,13 +161,13 @@ def _unpack(shown: _PackedItems, entries: Sequence[Entry], meter: Meter) -> Item
 
 
 def _unpack_originals(
-    packed: dict[EntryId, Message | None], entries: Sequence[Entry], meter: Meter
+    packed: dict[EntryId, Message | None], entries: Sequence[Entry], measure: _Measure
 ) -> LazyMapping[EntryId, Item]:
     def load(entry_id: EntryId) -> Item:
-        return Item.of(entry_id, _message_of(entries, entry_id) or _UNREADABLE, meter=meter)
+        return measure(entry_id, _message_of(entries, entry_id) or _UNREADABLE, None)
 
     made = {
-        key: None if message is None else Item.of(key, message, meter=meter)
+        key: None if message is None else measure(key, message, None)
         for key, message in packed.items()
     }
     return LazyMapping(made, load)
@@ -175,5 +179,5 @@ def _message_of(entries: Sequence[Entry], entry_id: EntryId) -> Message | None:
     return body.message if isinstance(body, MessageAdded) else None
 
 
-def _measure_probes(meter: Meter) -> tuple[int, ...]:
-    return tuple(meter(text) for text in _PROBES)
+def _measure_probes(meter: Meter, framing: Framing) -> tuple[int, ...]:
+    return (*map(meter, _PROBES), *map(int, msgspec.structs.astuple(framing)))

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.core.entries import Replacement
 from clew.core.ids import CallId, EntryId
 from clew.core.json_text import JsonDecoder
+from clew.core.messages import Message, Part, Text, ToolCall, ToolResult
 from clew.core.text import truncate_middle
 
 _LEAST_CHARS = 200
@@ -168,3 +170,25 @@ def _make_replacements(items: Iterable[Item], changed: dict[_Slot, str]) -> tupl
         if text is not None:
             made.append(Replacement(entry_id=item.entry_id, text=text, arguments=arguments))
     return tuple(made)
+
+
+def apply_replacement(message: Message, change: Replacement) -> Message:
+    """Return `message` as `change` shows it."""
+    text: str | None = change.text
+    parts: list[Part] = []
+    for part in message.parts:
+        match part:
+            case ToolResult(call_id=call_id, name=name, failed=failed):
+                parts.append(
+                    ToolResult(call_id=call_id, name=name, text=change.text, failed=failed)
+                )
+            case Text() if text is not None:
+                parts.append(Text(text))
+                text = None
+            case Text():
+                pass
+            case ToolCall(call_id=call_id) if call_id in change.arguments:
+                parts.append(replace(part, arguments=change.arguments[call_id]))
+            case _:
+                parts.append(part)
+    return replace(message, parts=tuple(parts))

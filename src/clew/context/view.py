@@ -10,11 +10,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.calibration import default_for, family_of, learn
-from clew.context.estimate import Meter, text_units, tool_units
+from clew.context.calibration import convert_tokens, default_for, learn
+from clew.context.estimate import Framing, Meter, text_units, tool_units
 from clew.context.items import NO_ITEMS, Item, ItemKind, Items
 from clew.context.lazy_list import LazyMapping
+from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
+from clew.context.truncation import apply_replacement
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
     Charged,
@@ -34,7 +36,7 @@ from clew.core.entries import (
     UnknownBody,
 )
 from clew.core.ids import EntryId
-from clew.core.messages import Message, Part, Text, ToolCall, ToolResult, assistant
+from clew.core.messages import Message, assistant
 from clew.core.models import Calibration, ModelFacts
 from clew.core.usage import Usage
 
@@ -97,9 +99,18 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
         """Thinking in the items that the model's provider no longer counts."""
         return 0 if family_of(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
 
+    @property
+    def framing(self) -> Framing:
+        """What the format of the model's requests adds to their texts."""
+        return family_of(self.setup.model.name).framing
+
+    def measure(self, entry_id: EntryId, message: Message, kind: ItemKind | None = None) -> Item:
+        """Return `message` as an item, measured as the model counts."""
+        return Item.of(entry_id, message, kind, meter=self.meter, framing=self.framing)
+
     def units_for(self, tokens: int) -> int:
         """Convert tokens of the model to estimated units."""
-        return int(max(0.0, tokens - self.calibration.overhead) / self.calibration.rate)
+        return convert_tokens(self.calibration, tokens)
 
     @property
     def summary(self) -> str:
@@ -124,10 +135,10 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
         inserted: Iterable[Message] = (),
     ) -> Items:
         """Return the items after the compaction of `entry_id`."""
-        made = [make_summary(entry_id, summary, self.meter)] if summary else []
-        made += [Item.of(entry_id, message, meter=self.meter) for message in inserted]
+        made = [make_summary(self, entry_id, summary)] if summary else []
+        made += [self.measure(entry_id, message) for message in inserted]
         kept = [item for item in self.items if item.entry_id not in dropped]
-        return Items([*made, *_replace_texts(kept, replaced, self.meter)])
+        return Items([*made, *_replace_texts(self, kept, replaced)])
 
     def apply(self, entry: Entry) -> "View":
         """Return the view after `entry`.
@@ -192,7 +203,7 @@ def _apply(view: View, entry: Entry) -> View:
         case Compacted() as body:
             return _compact(view, entry_id, body)
         case ResultsCleared(replaced=replaced):
-            items = Items(_replace_texts(view.items, replaced, view.meter))
+            items = Items(_replace_texts(view, view.items, replaced))
             return replace(
                 view,
                 items=items,
@@ -240,26 +251,43 @@ def _apply_setting(
 
 
 def _apply_setup(view: View, body: SetupChanged) -> View:
+    is_same = body.model.name == view.setup.model.name
     calibration = body.calibration
     if calibration is None:
-        same = body.model.name == view.setup.model.name
-        calibration = view.calibration if same else default_for(body.model.name)
-        if same and (body.system or body.tools) and not (view.setup.system or view.setup.tools):
+        exact = view.meter is not text_units
+        calibration = view.calibration if is_same else default_for(body.model.name, exact=exact)
+        if is_same and (body.system or body.tools) and not (view.setup.system or view.setup.tools):
             # The count included an unrecorded prompt, as in a session imported from another
             # tool. This setup records its own.
-            calibration = replace(calibration, units=0, tokens=0)
-    return replace(
+            calibration = replace(calibration, units=0, tokens=0, base_units=0, base_tokens=0)
+    framing = family_of(body.model.name).framing
+    changed = replace(
         view,
         setup=body,
-        system_units=view.meter(body.system),
-        tool_units=tool_units(body.tools, view.meter) if body.model.calls_tools else 0,
+        system_units=view.meter(body.system) + framing.request,
+        tool_units=tool_units(body.tools if body.model.calls_tools else (), view.meter, framing),
         anchor=None,
         calibration=calibration,
+    )
+    return changed if framing == view.framing else _measure_again(changed)
+
+
+def _measure_again(view: View) -> View:
+    """Measure all items as another model counts."""
+
+    def measure(item: Item) -> Item:
+        return view.measure(item.entry_id, item.message, item.kind)
+
+    return replace(
+        view,
+        items=Items(map(measure, view.items)),
+        archived=Items(map(measure, view.archived)),
+        originals=LazyMapping({key: measure(item) for key, item in view.originals.items()}),
     )
 
 
 def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
-    item = Item.of(entry.id, body.message, meter=view.meter)
+    item = view.measure(entry.id, body.message)
     items = view.items.append(item)
     is_answer = item.kind is ItemKind.ASSISTANT
     longer = replace(
@@ -310,10 +338,9 @@ def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     )
 
 
-def make_summary(entry_id: EntryId, text: str, meter: Meter) -> Item:
-    """Return the item that shows a summary."""
-    message = assistant(f"{SUMMARY_HEADING}\n{text}")
-    return Item.of(entry_id, message, ItemKind.SUMMARY, meter=meter)
+def make_summary(view: View, entry_id: EntryId, text: str) -> Item:
+    """Return the item that shows a summary in `view`."""
+    return view.measure(entry_id, assistant(f"{SUMMARY_HEADING}\n{text}"), ItemKind.SUMMARY)
 
 
 def _notes_after(view: View, body: Compacted) -> str:
@@ -345,41 +372,21 @@ def _count_settled(items: Items, changes: Iterable[Replacement]) -> int:
 
 def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
     return [
-        Item.of(item.entry_id, strip_reasoning(item.message), item.kind, meter=view.meter)
+        view.measure(item.entry_id, strip_reasoning(item.message), item.kind)
         if item.entry_id in targets
         else item
         for item in view.items
     ]
 
 
-def _replace_texts(
-    items: Iterable[Item], changes: Iterable[Replacement], meter: Meter
-) -> list[Item]:
+def _replace_texts(view: View, items: Iterable[Item], changes: Iterable[Replacement]) -> list[Item]:
     wanted = {change.entry_id: change for change in changes}
     return [
-        shorten_item(item, wanted[item.entry_id], meter) if item.entry_id in wanted else item
+        shorten_item(view, item, wanted[item.entry_id]) if item.entry_id in wanted else item
         for item in items
     ]
 
 
-def shorten_item(item: Item, change: Replacement, meter: Meter = text_units) -> Item:
-    """Return an item as `change` shows it."""
-    text: str | None = change.text
-    parts: list[Part] = []
-    for part in item.message.parts:
-        match part:
-            case ToolResult(call_id=call_id, name=name, failed=failed):
-                parts.append(
-                    ToolResult(call_id=call_id, name=name, text=change.text, failed=failed)
-                )
-            case Text() if text is not None:
-                parts.append(Text(text))
-                text = None
-            case Text():
-                pass
-            case ToolCall(call_id=call_id) if call_id in change.arguments:
-                parts.append(replace(part, arguments=change.arguments[call_id]))
-            case _:
-                parts.append(part)
-    shorter = replace(item.message, parts=tuple(parts))
-    return Item.of(item.entry_id, shorter, item.kind, meter=meter)
+def shorten_item(view: View, item: Item, change: Replacement) -> Item:
+    """Return an item of `view` as `change` shows it."""
+    return view.measure(item.entry_id, apply_replacement(item.message, change), item.kind)

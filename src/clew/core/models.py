@@ -34,10 +34,10 @@ class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a model's token count follows from the estimate: `overhead + rate * units`.
+    """How a model's token count follows from the estimate in units.
 
-    The slope comes from how the provider's count grew with the conversation, the height from
-    its last count. `clew.context.calibration` learns these values.
+    A line through the provider's last count, with the slope by which its counts grew, and through
+    the smallest count below. `clew.context.calibration` learns these values and follows the line.
     """
 
     slope: float = 1.0
@@ -50,6 +50,10 @@ class Calibration(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The provider's count for that request."""
     doubted: bool = False
     """True after an implausible count was ignored; a second one is accepted."""
+    base_units: int = 0
+    """The estimate of the smallest counted request; zero if the last one is the smallest."""
+    base_tokens: int = 0
+    """The provider's count for that request."""
 
     @property
     def rate(self) -> float:
@@ -60,5 +64,12 @@ class Calibration(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def overhead(self) -> float:
-        """Tokens in every request that the estimate cannot see, such as a provider's preamble."""
+        """Tokens of the last counted request that the estimate does not explain."""
         return max(0.0, self.tokens - self.slope * self.units)
+
+    @property
+    def smallest(self) -> tuple[int, int]:
+        """Units and tokens of the smallest counted request."""
+        if self.base_units:
+            return self.base_units, self.base_tokens
+        return self.units, self.tokens

@@ -6,9 +6,9 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.calibration import make_prior
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
+from clew.context.model_family import family_of
 from clew.context.render import find_problems, is_valid, repair
 from clew.context.view import SUMMARY_HEADING, View
 from clew.core.entries import Entry, SetupChanged
@@ -23,8 +23,6 @@ from clew.providers.tokenizers import meter_for
 
 M = TypeVar("M")
 _SETUP = EntryId(1)
-_SURE = 1_000.0
-"""The weight of the prior for an exact tokenizer, which needs no calibration."""
 
 
 class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
@@ -119,9 +117,13 @@ def read_message_list(
 
 def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
     meter = (meter_for(model) if model else None) or text_units
-    items = [Item.of(_id(number), one, meter=meter) for number, one in enumerate(messages)]
+    framing = family_of(model or "").framing
+    items = [
+        Item.of(_id(number), one, meter=meter, framing=framing)
+        for number, one in enumerate(messages)
+    ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
-        items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter)
+        items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter, framing=framing)
     return items
 
 
@@ -141,10 +143,8 @@ def _view(
         system=system or "",
         tools=tuple(_spec(tool) for tool in tools or ()),
     )
-    meter = meter_for(model) if model else None
-    if meter is not None:
-        setup = replace(setup, calibration=make_prior(1.0, _SURE))
-    view = View(meter=meter or text_units).apply(Entry(id=_SETUP, at=0.0, body=setup))
+    meter = (meter_for(model) if model else None) or text_units
+    view = View(meter=meter).apply(Entry(id=_SETUP, at=0.0, body=setup))
     return replace(view, items=Items(items))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from clew.core.events import PermissionRequest
+from clew.core.redaction import redact
 from clew.tools.builtin.diff import compare
 
 _MAX_BYTES = 1_000_000
@@ -51,6 +52,7 @@ def _read(target: str) -> str | None:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             return None
-        return path.read_text(encoding="utf-8", errors="replace")
+        # As the model saw it: a mark that stays is no change.
+        return redact(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RuntimeError):
         return None

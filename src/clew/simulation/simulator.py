@@ -13,11 +13,12 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.calibration import default_for, estimate_tokens, family_of
+from clew.context.calibration import default_for, estimate_tokens
 from clew.context.clearing_plan import plan_clearing
 from clew.context.compaction_plan import compact_by_rules, find_threshold
 from clew.context.estimate import message_units
 from clew.context.items import Item, ItemKind, Items
+from clew.context.model_family import family_of
 from clew.context.plan import Stuck
 from clew.context.render import find_problems, render
 from clew.context.view import View
@@ -217,7 +218,9 @@ class _Simulation:
         cached = estimate_tokens(self._counting, self._count_cached_units(same))
         return Usage(
             input_tokens=whole,
-            output_tokens=estimate_tokens(self._counting, message_units(answer)),
+            output_tokens=estimate_tokens(
+                self._counting, message_units(answer, framing=self._view.framing)
+            ),
             cache_read_tokens=cached,
             cache_write_tokens=whole - cached,
         )

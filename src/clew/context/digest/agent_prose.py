@@ -35,6 +35,11 @@ class Prose:
     is_for_user: bool = True
     """False for thinking, the report of a subagent and an approved plan."""
 
+    @property
+    def is_thought(self) -> bool:
+        """True if the model wrote it for itself."""
+        return self.weight == _THOUGHT
+
 
 _FINAL_ANSWER, _REPORT, _THOUGHT = 1.5, 0.5, -0.5
 
@@ -81,6 +86,8 @@ def _find_thoughts(item: Item) -> Iterator[str]:
                 yield part.text
 
 
+_REPORT_END = re.compile(r"^(?:agentId: |<usage>)", re.MULTILINE)
+"""Begins what a program adds to a report."""
 _APPROVED_PLAN = "## Approved Plan:"
 _AGENT_OUTPUT, _AGENT_OUTPUT_HEAD = "<task_type>local_agent</task_type>", 400
 
@@ -90,7 +97,7 @@ def _find_report(result: ToolResult) -> str:
     if result.failed:
         return ""
     if result.name in DELEGATION_TOOLS:
-        return result.text
+        return _REPORT_END.split(result.text, maxsplit=1)[0]
     if _AGENT_OUTPUT in result.text[:_AGENT_OUTPUT_HEAD]:
         return result.text.partition("<output>")[2]
     return result.text.partition(_APPROVED_PLAN)[2] if result.name == "ExitPlanMode" else ""

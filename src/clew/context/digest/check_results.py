@@ -196,6 +196,7 @@ def quote_failure(output: str) -> str:
     )
     parts = [", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")]
     errors = list(dict.fromkeys(one_line(line, 200) for line in _ERROR_LINE.findall(output)))
+    errors = [line for line in errors if not line.endswith("ERROR task failed")] or errors
     errors.sort(key=lambda line: _ERROR_WORD.search(line) is None)
     parts += errors[: 2 if names else 4]
     counts = _COUNT.findall(output)

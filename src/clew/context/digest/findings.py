@@ -36,6 +36,8 @@ _EDGE = 0.8
 """What the first and the last sentences of a text are worth more."""
 _RECENCY = 0.45
 _LEAST_SCORE = 0.5
+_NOT_THOUGHT = frozenset({Topic.OUTCOME, Topic.OPEN})
+"""What a model thinks on the way is done or open is told by its answers and by the state."""
 _LATER_QUESTION, _LATER_ITEM = 1, 2
 """Number of later requests after which a question, or an open item, counts as settled."""
 
@@ -55,6 +57,8 @@ def list_statements(items: Iterable[Item]) -> list[Statement]:
             if classified is None:
                 continue
             topic, score = classified
+            if piece.is_thought and topic in _NOT_THOUGHT:
+                continue
             score += piece.weight
             later = last_turn - piece.turn
             if score < _LEAST_SCORE or (topic is Topic.OPEN and _is_moot(piece, sentence, later)):

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
-from clew.context.digest.passages import CALLED, SPOKEN, Passage, render_text, split_passages
+from clew.context.digest.passages import CALLED, Passage, render_text, split_passages
 from clew.context.items import Item
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
@@ -92,14 +92,13 @@ class NameIndex:
     """The names of some passages, ranked once; any number of them can be chosen.
 
     Recent names come first, especially those in recent tool calls. A bare number is not a name,
-    unless it occurs in tool calls; an ordinary word, unless also nobody uses it in a sentence.
+    unless it occurs in tool calls; an ordinary word never is.
     """
 
     def __init__(self, stretch: Sequence[Passage]) -> None:
         last: dict[str, int] = {}
         called: dict[str, int] = {}
         count: dict[str, int] = {}
-        spoken: set[str] = set()
         distance = 0
         self._finder = NameFinder()
         for passage in reversed(stretch):
@@ -109,8 +108,6 @@ class NameIndex:
                 last.setdefault(name, distance)
                 if passage.source == CALLED:
                     called.setdefault(name, distance)
-                elif passage.source == SPOKEN:
-                    spoken.add(name)
 
         def rank(name: str) -> float:
             score = -_RECENCY * math.log1p(last[name] / 1_000)
@@ -123,7 +120,7 @@ class NameIndex:
                 name
                 for name in count
                 if (_MARKED.search(name) and not name.isdecimal())
-                or (name in called and (name.isdecimal() or name not in spoken))
+                or (name in called and name.isdecimal())
             ),
             key=rank,
         )

@@ -109,8 +109,14 @@ _NAME = re.compile(
     r"|\b[a-z]+[A-Z]\w+|\b\w+_\w+"  # an identifier
     r"|\b[0-9a-f]{7,40}\b"  # a hash
 )
-_NUMBER = re.compile(r"(?<!\w)\d[\d,.]*")
+_VALUE = re.compile(
+    r"(?<![\w.#])\d[\d,.]*(?:[%+]| ?[A-Za-zµ]{1,4}\b)?"  # a number, perhaps with a unit
+    r"|\bv\d+(?:\.\d+)+|https?://\S+"
+)
+_VALUE_WORTH, _MOST_VALUES = 0.4, 3
 _MOST_NAMES = 4
+_LEAST_WORDS = 3
+"""A sentence has them beside its names; otherwise it is a reference to a file."""
 _USUAL_CHARS = 160
 
 
@@ -144,13 +150,14 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
     names = len(_NAME.findall(sentence))
     prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
     if not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
-        return (Topic.DISCOVERY, 0.5 * min(names, _MOST_NAMES)) if names else None
+        tells = names and len(_NAME.sub("", prose).split()) >= _LEAST_WORDS
+        return (Topic.DISCOVERY, 0.5 * min(names, _MOST_NAMES)) if tells else None
     weight, topic = max((_weigh(cues, prose), topic) for topic, cues in _CUES.items())
     introduced, heading = max((_weigh(cues, lead), topic) for topic, cues in _CUES.items())
     if introduced:
         weight, topic = max(weight, introduced + 0.5), heading
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
-    score += 0.4 if _NUMBER.search(sentence) else 0.0
+    score += _VALUE_WORTH * min(len(_VALUE.findall(sentence)), _MOST_VALUES)
     score -= _INTENTION_COST if _INTENTION.search(sentence) else 0.0
     return topic, score - 0.0025 * max(0, len(sentence) - _USUAL_CHARS)
 

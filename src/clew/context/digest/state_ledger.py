@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
+from clew.context.digest.failures import Failure, list_failures, write_failure
 from clew.context.digest.file_activity import (
     FileActivity,
     find_root,
@@ -48,6 +49,8 @@ class StateLedger:
     """The folder that contains most of the files; paths are printed relative to it."""
     checks: Sequence[CheckRun]
     """The last run of each check, most relevant first."""
+    failures: Sequence[Failure]
+    """What failed before, newest first."""
     git: GitState
     tasks: Sequence[TaskItem]
     files: Sequence[FileActivity]
@@ -94,9 +97,11 @@ def gather_state(items: Sequence[Item]) -> StateLedger:
     steps = list_steps(items, newest=_NEWEST)
     root = find_root(list_paths(steps))
     ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
+    checks = keep_latest(run for _, runs in ran for run in runs)
     return StateLedger(
         root=root,
-        checks=keep_latest(run for _, runs in ran for run in runs),
+        checks=checks,
+        failures=list_failures(steps, ran, checks),
         git=follow_repository(steps),
         tasks=list_tasks(steps),
         files=list_files(steps, root=root),
@@ -179,8 +184,8 @@ _EDITED_SINCE = 3
 _UNCOMMITTED = 8
 _MOST_SEARCHES = 12
 _SHARES = {
-    "git": 2.0, "checks": 2.5, "tasks": 4.0, "refusals": 1.5, "running": 0.5, "changed": 7.0,
-    "read": 1.0, "searches": 1.0, "commands": 0.5,
+    "git": 2.0, "checks": 2.5, "failures": 2.5, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
+    "changed": 7.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
 }  # fmt: skip
 _FULL_PATHS = 0.4
 """Part of the room that changed files may take with their full paths."""
@@ -207,6 +212,8 @@ def render_state(state: StateLedger, *, max_chars: int) -> str:
 def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
     yield TextSection("Repository:", list(_write_git(state)), _SHARES["git"])
     yield TextSection("Last result of each check:", _write_checks(state), _SHARES["checks"])
+    failures = [write_failure(failure) for failure in state.failures]
+    yield TextSection("Failed before, and what settled it:", failures, _SHARES["failures"])
     yield TextSection("Tasks:", _write_tasks(state.tasks), _SHARES["tasks"])
     yield TextSection(
         "Refused or interrupted by the user:",
@@ -220,7 +227,8 @@ def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
 def _make_look_sections(state: StateLedger) -> Iterator[TextSection]:
     heading = f"Files read{_name_root(state)}:"
     yield TextSection(heading, _write_read(state), _SHARES["read"])
-    useful = sorted(state.searches, key=lambda search: not search.files)[:_MOST_SEARCHES]
+    wide = [search for search in state.searches if not search.is_local]
+    useful = sorted(wide, key=lambda search: not search.files)[:_MOST_SEARCHES]
     searches = [_write_search(search, state.root) for search in useful]
     yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
@@ -283,7 +291,8 @@ def _write_checks(state: StateLedger) -> list[str]:
         edited = [file.path for file in changed if file.changed_at > run.place]
         since = "; no edits since" if changed else ""
         if edited:
-            since = f"; edited since: {_join_some(edited, _EDITED_SINCE)}"
+            names = [path.rpartition("/")[2] for path in edited]
+            since = f"; edited since: {_join_some(names, _EDITED_SINCE)}"
         lines.append(f"- {_cite(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
     return lines
 
@@ -327,7 +336,7 @@ def _write_read(state: StateLedger) -> list[str]:
 
 
 def _write_search(search: SearchResult, root: str) -> str:
-    is_named = search.where not in {"", ".", root} and not search.is_local
+    is_named = search.where not in {"", ".", root}
     where = f" in {shorten_path(search.where, root)}" if is_named else ""
     files = []
     for path, lines in search.files:

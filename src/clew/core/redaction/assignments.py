@@ -37,6 +37,8 @@ _OPERATOR = re.compile(
     | (?P<comma> [ \t]*,[ \t]* )
     | [ \t]*:[ \t]* [A-Za-z_][\w.\[\]|, ]{0,40}? [ \t]+=(?!=)[ \t]*
     | (?P<tight> = )(?![ \t=])
+    | (?P<encoded> %3D )
+    | (?P<cell> [ \t]*\|[ \t]* | \t+ )(?=[^\s|])
     | [ \t]* (?: => | := | !?={1,3} | : ) [ \t]*
     | (?P<blank> [ \t]+ )
     )""",
@@ -54,7 +56,19 @@ _LINE_START = re.compile(
     rb"(?:^|[\n\r]|\\n)[ \t]*(?:-[ \t]+)?(?:(?:export|set|env|ENV|ARG)[ \t]+)?[\w.]*$"
 )
 _PLAIN_START = re.compile(rb"""(?:^|\n)[^\n"'`]*$""")
-_NETRC = re.compile(rb"(?:login[ \t]+\S{1,64}[ \t]+|(?:^|\n)[ \t]+)$")
+_NETRC = re.compile(rb"(?:login[ \t]+\S{1,64}\s+|(?:^|\n)[ \t]+)$")
+_LITERAL = re.compile(rb"(?:login[ \t]+\S{1,64}\s+|(?:setenv|set(?:[ \t]+-\w+)+)[ \t]+)$")
+"""What makes the word after a name a value and no prose: netrc, csh, fish."""
+_LONGER_NAME = re.compile(rb"[^\s:]:\d{1,9}:$")
+"""The output of grep before a match, in contrast to `arn:aws:…:secret:name`."""
+_ENCODED_VALUE = re.compile(rb"(?:[^\s\"'`\\,;&<>%]|%(?!26|3B|0A))+", re.IGNORECASE)
+_CONTEXT_LINE = re.compile(rb"[\w-]*?-\d{1,9}-(?=[A-Za-z_])")
+"""The output of `grep -C` before a line, as in `a.env-12-DB_PASSWORD=…`."""
+_YAML_PREFIX = re.compile(rb"(?:&[\w-]{1,64}|!{1,2}\w{1,64})[ \t]+(?=\S)")
+"""An anchor or a tag before the value."""
+_YAML_BLOCK = re.compile(rb"[|>][+-]?\d?[ \t]*\r?\n[ \t]+([^\s][^\r\n]{0,%d})" % MAX_VALUE)
+_YAML_LIST = re.compile(rb"""["']?[ \t]*:[ \t]*\r?\n(?=[ \t]*-[ \t]+\S)""")
+_YAML_ITEM = re.compile(rb"""[ \t]*-[ \t]+(["']?)([^\s"'][^\r\n"']{0,1000})\1[ \t]*(?:\r?\n|$)""")
 _HEADER = re.compile(rb"[\w.%-]{1,128}=|" + SCHEME.encode(), re.IGNORECASE)
 
 
@@ -67,9 +81,14 @@ def find_assigned_secrets(text: ScanText, extra: Mapping[str, bytes]) -> Iterato
     """
     names = frozenset(extra)
     done = 0
-    for start, end in sorted(_find_words(text, (*_TRIGGERS, *extra.values()))):
+    for place, end in sorted(_find_words(text, (*_TRIGGERS, *extra.values()))):
+        context = _CONTEXT_LINE.match(text.data, place, end)
+        start = context.end() if context else place
         name = _read_name(text, start, end, names) if start >= done else None
-        if name and (span := _find_value(text, start, end, name)):
+        if not name:
+            continue
+        value = _find_value(text, start, end, name)
+        for span in (value,) if value else _find_listed(text.data, end, name):
             done = span[1]
             yield (*span, name.kind)
 
@@ -101,8 +120,8 @@ def _read_name(text: ScanText, start: int, end: int, extra: frozenset[str]) -> S
 def _find_value(text: ScanText, start: int, end: int, name: SecretName) -> Place | None:
     data = text.data
     operator = _OPERATOR.match(data, end)
-    if operator is None or (data[start - 1 : start] == b":" and b":" in operator[0]):
-        return None  # a part of a longer name, such as `arn:aws:…:secret:name`
+    if operator is None or _is_longer_name(data, start, operator):
+        return None
     if operator["tag"]:
         return _find_tagged(data, start, operator.end(), name)
     opening = _OPENING.match(data, operator.end())
@@ -118,19 +137,65 @@ def _find_value(text: ScanText, start: int, end: int, name: SecretName) -> Place
         return _find_quoted(data, opening, name, strict=bool(is_loose))
     if operator["quote"]:
         return None  # a number, or a variable; and JSON must stay JSON
-    if name.sort is SecretSort.HEADER and _HEADER.match(data, operator.end()):
-        return _find_header(data, start, operator.end(), name)
+    return _find_bare(data, start, operator, name)
+
+
+def _find_bare(
+    data: bytes, start: int, operator: re.Match[bytes], name: SecretName
+) -> Place | None:
+    """Parse a value without quotes."""
+    place = operator.end()
+    if name.sort is SecretSort.HEADER and _HEADER.match(data, place):
+        return _find_header(data, start, place, name)
     if operator["tight"]:
-        return _find_assigned(data, start, operator.end(), name)
-    found = _WORD.match(data, operator.end())
-    return _check(data, found.span(), name, ValueForm.BARE) if found else None
+        return _find_assigned(data, start, place, name)
+    if operator["encoded"]:
+        found = _ENCODED_VALUE.match(data, place)
+        return _check(data, found.span(), name, ValueForm.BARE) if found else None
+    if b":" in operator[0]:
+        if block := _YAML_BLOCK.match(data, place):
+            return _check(data, block.span(1), name, ValueForm.QUOTED)
+        if prefix := _YAML_PREFIX.match(data, place):
+            place = prefix.end()
+    found = _WORD.match(data, place)
+    if found is None:
+        return None
+    if operator["cell"] and not looks_random(found[0].decode("latin-1"), 8):
+        return None
+    end = found.end()
+    if data[start - 1 : start] == b"[" and found[0].endswith(b"]"):
+        end -= 1  # a header as `curl -v` shows it: `[x-api-key: …]`
+    is_literal = operator["blank"] and _LITERAL.search(data, max(0, start - 100), start)
+    form = ValueForm.QUOTED if is_literal else ValueForm.BARE
+    return _check(data, (place, end), name, form)
+
+
+def _is_longer_name(data: bytes, start: int, operator: re.Match[bytes]) -> bool:
+    """Is this a part of a longer name, such as `arn:aws:…:secret:name`?"""
+    if data[start - 1 : start] != b":" or not operator[0].endswith(b":"):
+        return False
+    return not _LONGER_NAME.search(data, max(0, start - 256), start)
+
+
+def _find_listed(data: bytes, end: int, name: SecretName) -> Iterator[Place]:
+    """Yield the items of a YAML list below a name."""
+    begin = _YAML_LIST.match(data, end) if name.sort is not SecretSort.HEADER else None
+    place = begin.end() if begin else len(data)
+    while item := _YAML_ITEM.match(data, place):
+        form = ValueForm.QUOTED if item[1] else ValueForm.BARE
+        if found := _check(data, item.span(2), name, form):
+            yield found
+        place = item.end()
 
 
 def _may_follow_spaces(data: bytes, start: int, name: SecretName) -> bool:
     """Return whether a value may follow after spaces, as on a command line or in netrc."""
     if data[start : start + 1] == b"-":
         return True
-    return name.kind == "password" and bool(_NETRC.search(data, max(0, start - 100), start))
+    before = max(0, start - 100)
+    if _LITERAL.search(data, before, start):
+        return True
+    return name.kind == "password" and bool(_NETRC.search(data, before, start))
 
 
 def _find_tagged(data: bytes, start: int, place: int, name: SecretName) -> Place | None:
@@ -189,8 +254,8 @@ def _find_assigned(data: bytes, start: int, place: int, name: SecretName) -> Pla
     if found is None or found[0].endswith(named):
         return None  # password=self.password
     in_list = data[start - 1 : start] in (b"?", b"&", b";")
-    is_variable = named.isupper() and not found[0].isupper()
-    form = ValueForm.QUOTED if line or in_list or is_variable else ValueForm.BARE
+    is_set = (named.isupper() or named.startswith(b"-")) and not found[0].isupper()
+    form = ValueForm.QUOTED if line or in_list or is_set else ValueForm.BARE
     return _check(data, found.span(), name, form)
 
 

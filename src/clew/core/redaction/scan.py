@@ -61,12 +61,29 @@ def _make_sign(sign: bytes, *, back: int = 0, **patterns: bytes) -> _Sign:
 _SIGNS = (
     _make_sign(
         b"://",
-        url_password=rb"""://[^\s:/@"'<>\\]{0,128}:(?!(?:pass|passwd|password|pwd|pw)@)"""
+        url_password=rb"""://(?!\[redacted:)[^\s:/@"'<>\\]{0,128}:(?!(?:pass|passwd|password|pwd|pw)@)"""
         rb"""([^\s/"'<>\\]{1,256})@""",
+        url_token=rb"""://(?=[^\s:/@]*\d)([\w.~%-]{20,256})@""",
         slack_webhook=rb"://hooks\.slack\.com/\w+/([\w/-]{20,256})",
         discord_webhook=rb"://[\w.]{0,20}\bdiscord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,256})",
         teams_webhook=rb"://[\w.-]{1,60}/webhookb2/([\w@/-]{40,512})",
     ),
+    _make_sign(b":5432:", password=rb":5432:[^\s:]{1,64}:[^\s:]{1,64}:(\S{4,256})"),
+    _make_sign(
+        b"curl ",
+        password=rb"curl [^\n]{0,300}?(?-i:-u|-U|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{0,64}:"
+        rb"([^\s\"'$]{3,256})",
+    ),
+    _make_sign(b"sshpass ", password=rb"sshpass (?-i:-p) ?[\"']?([^\s\"'$]{3,256})"),
+    _make_sign(
+        b"mysql",
+        password=rb"mysql(?:dump|admin)?(?= )[^\n]{0,200}? (?-i:-p)([^\s\"'$-][^\s\"']{2,128})",
+    ),
+    _make_sign(
+        b"docker login ",
+        password=rb"docker login [^\n]{0,200}?(?-i:-p)[ =]([^\s\"'$]{3,256})",
+    ),
+    _make_sign(b"redis-cli ", password=rb"redis-cli [^\n]{0,200}?(?-i:-a) ([^\s\"'$]{3,256})"),
     _make_sign(b"-signature=", signature=rb"-signature=([\w%+/=-]{20,1024})"),
     _make_sign(b"sig=", back=1, signature=rb"[?&;]sig=([\w%+/=-]{16,512})"),
     _make_sign(
