@@ -34,9 +34,9 @@ _SOCKETS = (
 )
 """Services behind these sockets can run commands outside the sandbox."""
 _SYSTEM = ("/dev", "/proc", "/sys")
-_GUARDED = (".claude", ".clew")
+_GUARDED = (".claude", ".clew", ".mcp.json", "clew.toml")
 _GIT_GUARDED = ("hooks",)
-"""Files in these folders may run later, outside the sandbox."""
+"""What is there may run later, outside the sandbox."""
 
 
 class SandboxMode(StrEnum):
