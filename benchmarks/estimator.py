@@ -338,9 +338,9 @@ def _explain_compactions(found: dict[str, Errors]) -> str:
         f"after a compaction ({len(pairs)} in all): median error "
         f"{median(error for error, _ in pairs):.1f} %. In {len(more)} the provider counted "
         f"{ATTACHED:,} to {more[-1]:,} tokens more than the fixed part of the session's first "
-        f"request and the summary: Claude Code attaches files again after a compaction, and its "
-        f"logs do not contain them. In the {len(few)} where both explain the count to "
-        f"{ATTACHED:,} tokens, the median error is {median(few):.1f} %"
+        f"request and the summary; the logs do not show of what, most likely files that the agent "
+        f"attached again. In the {len(few)} where both explain the count to {ATTACHED:,} tokens, "
+        f"the median error is {median(few):.1f} %, but these were chosen by that difference"
     )
 
 
@@ -366,7 +366,8 @@ def _explanations(sessions: int) -> list[str]:
         "and the growth of the count over the newest calls, together at most half of the last "
         "count; the calibration has seen all calls so far",
         "stretches of calls end where the count does not follow the text (Claude Code clears tool "
-        "results and pi leaves out failed answers, and neither records it)",
+        "results and pi leaves out failed answers, and neither records it); this rule was chosen "
+        "after a look at these sessions",
         "gpt-5.4 and gpt-5.5 are three and one sessions of Codex, whose logs lack the encrypted "
         "thinking that was sent back",
         "the weights of `text_units` and the family rates were fitted to these recordings (see "

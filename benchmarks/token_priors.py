@@ -314,7 +314,7 @@ def _notes(pairs: Sequence[Sample]) -> list[str]:
         "preambles of Claude are those of Anthropic's documentation; those of other families were "
         "measured on these requests, so their rows show consistency and are no test",
         "Claude from 4.7 on: no recorded session has these models. The rate is that of older "
-        "models times 1.35 (Anthropic states up to 1.35, public measurements of agent traffic "
+        "models times 1.37 (Anthropic states up to 1.35, public measurements of agent traffic "
         "1.3 to 1.45)",
     ]
 

@@ -7,6 +7,9 @@ stores are imported from their own modules, such as `clew.providers.openai_chat`
 `clew.stores.sqlite`. Each name is imported on first use, so `import clew` is fast.
 """
 
+from clew import _safe_path as _safe_path  # before all others: see there
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING
 

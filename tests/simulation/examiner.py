@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from clew.context.summary_prompt import SUMMARY_SYSTEM
 from clew.core.ids import CallId
 from clew.core.messages import Message, ToolCall, assistant, tool_result, user
 from clew.importers.clew_jsonl import export_jsonl
@@ -20,6 +21,8 @@ from clew.testing.fake_openai import DONE, ScriptedResponse, delta, tool_call_re
 
 TURNS = 25
 SECRET = "sk-ant-api03-" + "a1B2c3D4" * 5
+NOTES = "fact fact_1 is value_1 and fact fact_7 is value_7"
+"""What it writes when it is asked for a summary."""
 _FACT = re.compile(r"fact (fact_\d+) is (value_\d+)")
 
 Say = Callable[[dict[str, Any]], ScriptedResponse | None]
@@ -88,8 +91,10 @@ class Examiner:
 
 
 def role_of(request: dict[str, Any]) -> str:
-    """Return `writer`, `reader` or `grader`."""
+    """Return `writer`, `reader`, `grader` or `summary`."""
     system = str(request["messages"][0]["content"])
+    if system == SUMMARY_SYSTEM:
+        return "summary"
     if system.startswith("You write questions"):
         return "writer"
     return "grader" if system.startswith("You grade") else "reader"
@@ -106,6 +111,8 @@ def _answer(request: dict[str, Any]) -> ScriptedResponse:
     match role_of(request):
         case "writer":
             return text_response(_write(request["messages"][-1]["content"]), request)
+        case "summary":
+            return text_response(NOTES, request)
         case "grader":
             return text_response(_grade(request["messages"][-1]["content"]), request)
         case _:

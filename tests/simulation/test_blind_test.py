@@ -31,6 +31,7 @@ from clew.testing.fake_openai import (
     tool_call_response,
 )
 from tests.simulation.examiner import (
+    NOTES,
     SECRET,
     Examiner,
     Say,
@@ -99,13 +100,18 @@ def search(query: str, *, name: str = "Recall", arguments: str = "") -> Scripted
     return tool_call_response(name, arguments or json.dumps({"query": query}))
 
 
+def count_facts(text: str) -> int:
+    """Return how many of the facts with odd numbers a view contains."""
+    return sum(f"fact fact_{number} is" in text for number in range(1, 24, 2))
+
+
 def scores_of(report: BlindReport) -> dict[str, float | None]:
     return {view.view: view.score for view in report.scores.views}
 
 
 async def test_every_view_gets_the_score_that_is_known_in_advance(ask: Ask) -> None:
     session = make_session(summary=SUMMARY)
-    views = ("full", "recorded", "newest-1k", "rules-4k", "recall-4k")
+    views = ("full", "recorded", "newest-1k", "rules-4k", "summary-4k", "recall-4k")
     examiner = Examiner()
 
     async with ask(examiner, session, views=views) as test:
@@ -113,15 +119,16 @@ async def test_every_view_gets_the_score_that_is_known_in_advance(ask: Ask) -> N
         report = test.report()
 
     before = [step.message for step in session.steps[:-5]]
-    text = str(fit(before, max_tokens=4_000, model="gpt-4o").messages)
-    kept = sum(f"fact fact_{number} is" in text for number in range(1, 24, 2))
+    by_rules = fit(before, max_tokens=4_000, model="gpt-4o")
+    with_notes = fit(before, max_tokens=4_000, model="gpt-4o", summarize=lambda _: NOTES)
+    kept = count_facts(str(by_rules.messages))
     scores = scores_of(report)
     assert scores["full"] == 1.0
     assert scores["recall-4k"] == 1.0
     assert scores["recorded"] == 3 / 12
     assert scores["newest-1k"] == 1 / 12
     assert scores["rules-4k"] == kept / 12
-    assert kept < 12
+    assert scores["summary-4k"] == count_facts(str(with_notes.messages)) / 12 > kept / 12
     found = {view.view: view for view in report.scores.views}
     assert 0 < found["recall-4k"].lookups_per_question <= 1
     assert found["full"].lookups_per_question == 0
@@ -135,7 +142,8 @@ async def test_every_view_gets_the_score_that_is_known_in_advance(ask: Ask) -> N
         "fact": 3,
     }
     assert found["full"].tokens > found["rules-4k"].tokens > found["newest-1k"].tokens
-    assert (report.done, report.total) == (1 + 12 * 5 + 12, 1 + 12 * 5 + 12)
+    assert report.done == report.total == 2 + 12 * 6 + 12
+    assert examiner.roles.count("summary") == 1
 
 
 async def test_the_writer_gets_the_full_text_and_readers_get_one_view_each(ask: Ask) -> None:
@@ -468,6 +476,37 @@ async def test_a_wrong_look_up_gets_a_result_that_says_so(ask: Ask) -> None:
     results = [one for one in examiner.requests[4]["messages"] if one["role"] == "tool"]
     assert [str(one["content"]).startswith("Error") for one in results] == [True] * 3
     assert report.scores.views[0].unanswered == 0
+
+
+async def test_a_summary_is_written_once_and_counted(ask: Ask) -> None:
+    session, options = make_session(), {"views": ("summary-4k",), "questions": 2}
+    stopping, going_on = Examiner(fail_after(2)), Examiner()
+
+    async with ask(stopping, session, **options) as test:
+        before = test.estimate_cost()
+        with pytest.raises(ProviderError):
+            await test.run()
+    async with ask(going_on, session, **options) as test:
+        after = test.estimate_cost()
+        await test.run()
+        report = test.report()
+
+    assert stopping.roles[:2] == ["summary", "writer"]
+    assert "summary" not in going_on.roles
+    assert (before.calls, after.calls, len(going_on.requests)) == (6, 4, 4)
+    assert report.done == report.total == 6
+
+
+async def test_without_a_summary_rules_write_the_view(ask: Ask) -> None:
+    examiner = Examiner(answer_always("summary", "<think>hm</think> "))
+
+    async with ask(examiner, make_session(), views=("summary-4k", "rules-4k")) as test:
+        await test.run()
+        report = test.report()
+
+    scores = scores_of(report)
+    assert scores["summary-4k"] == scores["rules-4k"]
+    assert report.scores.problems == ("no summary was written, so rules wrote it: it is empty",)
 
 
 async def test_the_chart_shows_each_view_with_its_scores(ask: Ask) -> None:

@@ -2,6 +2,8 @@
 
 import argparse
 
+from clew.cli.argument_types import parse_count, parse_dollars, parse_port, parse_window
+from clew.cli.simulate_arguments import add_simulate
 from clew.cli.streams import SanitizingParser
 from clew.core.permissions import PermissionMode
 from clew.sdk.folders import working_folder
@@ -38,18 +40,18 @@ def parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="take a guided tour on the embedded model")
     demo.add_argument(
         "--window",
-        type=_window,
+        type=parse_window,
         default=2_048,
         metavar="TOKENS",
         help="context window (default: 2048)",
     )
-    demo.add_argument("--port", type=_port, default=0, help="port of the model server")
+    demo.add_argument("--port", type=parse_port, default=0, help="port of the model server")
     add_doctor(commands.add_parser("doctor", help="check what works and what is missing"))
     _add_log(commands.add_parser("log", help="show, validate and replay session logs"))
     _add_models(commands.add_parser("models", help="download the embedded model"))
     _add_permissions(commands.add_parser("permissions", help="show what was allowed and denied"))
     _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
-    _add_simulate(
+    add_simulate(
         commands.add_parser("simulate", help="compare context strategies on recorded sessions")
     )
     return top
@@ -179,7 +181,7 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     delete.add_argument("ids", nargs="+", metavar="ID", help="the complete id")
     fork = actions.add_parser("fork", help="copy a session into a new one")
     fork.add_argument("id", metavar="ID")
-    fork.add_argument("--upto", type=_count, metavar="N", help="copy only entries up to #N")
+    fork.add_argument("--upto", type=parse_count, metavar="N", help="copy only entries up to #N")
     fork.add_argument("--name", default="", help="name of the new session")
     export = actions.add_parser("export", help="write a session to standard output as JSON lines")
     export.add_argument("id", metavar="ID")
@@ -204,7 +206,11 @@ def _add_recall(
     recall.add_argument("id", metavar="ID", help="a session, or `all` for all of this folder")
     recall.add_argument("words", nargs="+", metavar="WORD", help="what to look for or to read")
     recall.add_argument(
-        "--offset", type=_count, default=0, metavar="N", help="first character to show of an entry"
+        "--offset",
+        type=parse_count,
+        default=0,
+        metavar="N",
+        help="first character to show of an entry",
     )
     return recall
 
@@ -212,93 +218,9 @@ def _add_recall(
 def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object) -> None:
     """Add the flags of a list; the arguments are their defaults."""
     action.add_argument(
-        "--limit", type=_count, default=limit, metavar="N", help="maximum number of results"
+        "--limit", type=parse_count, default=limit, metavar="N", help="maximum number of results"
     )
     action.add_argument("--json", action="store_true", default=json, help=_JSON)
-
-
-def _add_simulate(simulate: argparse.ArgumentParser) -> None:
-    simulate.description = (
-        "Replays sessions of Clew, Claude Code, Codex, Gemini CLI or pi with each context strategy,"
-        " and reports what each would have cost and kept. Calls no model, unless --ask names one."
-    )
-    simulate.add_argument("files", nargs="+", metavar="FILE", help="a recording or a folder")
-    simulate.add_argument(
-        "--strategy", action="append", metavar="NAME", help="only this strategy; repeatable"
-    )
-    simulate.add_argument(
-        "--model",
-        default=argparse.SUPPRESS,
-        help="use the limits of this model (default: the recorded one)",
-    )
-    simulate.add_argument(
-        "--window",
-        type=_window,
-        default=argparse.SUPPRESS,
-        metavar="TOKENS",
-        help="context window (default: that of the model)",
-    )
-    simulate.add_argument(
-        "--max-tokens", type=_window, metavar="N", help="compact at N tokens, below the threshold"
-    )
-    simulate.add_argument(
-        "--no-lookups",
-        dest="lookups",
-        action="store_false",
-        help="do not count calls that look up what left the view",
-    )
-    simulate.add_argument(
-        "--chart",
-        metavar="FILE.svg",
-        help="write a chart as SVG: of the longest session, or of the scores",
-    )
-    simulate.add_argument("--json", action="store_true", help=_JSON)
-    simulate.add_argument(
-        "--verbose", action="store_true", help="also print a table for each session"
-    )
-    _add_ask(
-        simulate.add_argument_group(
-            "blind test",
-            "MODEL writes questions about the session at its compactions, answers each from one"
-            " compacted view, and grades the answers without knowing the views. States the cost"
-            " and asks before it begins; a test that was stopped continues with the same command."
-            " FILE can also be the id or name of a stored session.",
-        )
-    )
-
-
-def _add_ask(group: "argparse._ArgumentGroup") -> None:
-    group.add_argument("--ask", metavar="MODEL", help="test with this model, NAME or PROVIDER/NAME")
-    group.add_argument(
-        "--questions", type=_count, metavar="N", help="questions per compaction (default: 12)"
-    )
-    group.add_argument(
-        "--points", type=_count, metavar="N", help="compactions per session, at most (default: 3)"
-    )
-    group.add_argument(
-        "--views",
-        metavar="NAME,…",
-        help="what readers get: full, recorded (summary), newest-Nk (text), rules-Nk (Clew without"
-        " a model), recall-Nk (and Recall), with N thousand tokens (default:"
-        " full,recall-4k,rules-16k,rules-4k,recorded,newest-16k)",
-    )
-    group.add_argument(
-        "--ask-window",
-        type=_window,
-        metavar="TOKENS",
-        help="context window of MODEL, if it is unknown to Clew",
-    )
-    group.add_argument(
-        "--out", metavar="DIR", help="folder for the replies (default: under ~/.clew)"
-    )
-    group.add_argument("--yes", action="store_true", help="do not ask whether to begin")
-    group.add_argument(
-        "--budget",
-        type=_dollars,
-        default=argparse.SUPPRESS,
-        metavar="USD",
-        help="stop before this run costs more than USD",
-    )
 
 
 def _add_session_flags(top: argparse.ArgumentParser) -> None:
@@ -310,14 +232,19 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         "--base-url", help="server address; OpenAI-compatible unless --provider is given"
     )
     top.add_argument(
-        "--budget", type=_dollars, metavar="USD", help="stop before the session costs more than USD"
+        "--budget",
+        type=parse_dollars,
+        metavar="USD",
+        help="stop before the session costs more than USD",
     )
     top.add_argument(
         "--window",
-        type=_window,
+        type=parse_window,
         help="context window in tokens, for a model unknown to Clew",
     )
-    top.add_argument("--port", type=_port, default=0, help="port of the embedded model's server")
+    top.add_argument(
+        "--port", type=parse_port, default=0, help="port of the embedded model's server"
+    )
     top.add_argument(
         "--log",
         dest="log_level",
@@ -343,38 +270,6 @@ def _add_session_flags(top: argparse.ArgumentParser) -> None:
         choices=[str(mode) for mode in PermissionMode],
         help="which tool calls run without asking (default: default)",
     )
-
-
-def _dollars(text: str) -> float:
-    try:
-        amount = float(text.removeprefix("$"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in dollars") from None
-    if not 0 < amount < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive amount in dollars")
-    return amount
-
-
-def _count(text: str) -> int:
-    return _integer(text, minimum=1, maximum=1_000_000_000)
-
-
-def _window(text: str) -> int:
-    return _integer(text, minimum=256, maximum=100_000_000)
-
-
-def _port(text: str) -> int:
-    return _integer(text, minimum=0, maximum=65_535)
-
-
-def _integer(text: str, *, minimum: int, maximum: int) -> int:
-    try:
-        number = int(text.replace("_", "").replace(",", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
-    if not minimum <= number <= maximum:
-        raise argparse.ArgumentTypeError(f"{number} is not between {minimum} and {maximum}")
-    return number
 
 
 def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionSpec:

@@ -14,7 +14,6 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew.context.tool_declaration import declare_type
 from clew.core.messages import (
     File,
     Image,
@@ -154,6 +153,8 @@ def tool_units(
 
 
 def _write_types(spec: ToolSpec) -> tuple[str, ...]:
+    from clew.context.tool_declaration import declare_type  # noqa: PLC0415 - few families need it
+
     return (declare_type(spec),)
 
 

@@ -4,8 +4,9 @@ OpenAI and Google translate JSON schemas before the model reads them. The result
 long as the schema, so an estimate from the schema would be far too high for many tools.
 """
 
-import json
 from collections.abc import Mapping
+
+import msgspec
 
 from clew.core.models import ToolSpec
 
@@ -37,7 +38,7 @@ def _write_type(schema: object) -> str:
     if not isinstance(schema, Mapping):
         return "any"
     if isinstance(values := schema.get("enum"), list | tuple):
-        return " | ".join(json.dumps(value, default=str) for value in values)
+        return " | ".join(msgspec.json.encode(value).decode() for value in values)
     if isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list | tuple):
         return " | ".join(map(_write_type, choices))
     match schema.get("type"):

@@ -1,14 +1,16 @@
 """Approvals that last longer than one call: they cover calls of the same shape, never a whole tool.
 
 The shape of a command line is the first two words of each command, that of a path its folder,
-that of a URL its host. A call in doubt, or one whose later arguments decide what is lost, is
-covered only by a grant for exactly that call. A grant never covers another tool or another risk.
+that of a URL its host. Only a grant for exactly that call covers a call in doubt, one whose later
+arguments decide what is lost, and a change to settings or hooks. A grant never covers another
+tool or another risk.
 """
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clew.core.permissions import Access, Risk, TargetKind
+from clew.permissions.guarded_files import is_guarded
 from clew.permissions.match_text import host_of
 from clew.permissions.paths import escape_glob, is_folder, resolve
 from clew.permissions.policy import Grant
@@ -96,7 +98,7 @@ def _shape(access: Access, target: str, cwd: Path) -> tuple[tuple[str, ...], ...
     if is_command(access):
         return _line_shape(parse_line(target)) or exact
     if access.kind is TargetKind.PATH:
-        folder = _folder(target, cwd)
+        folder = None if is_guarded(access, target, cwd) else _folder(target, cwd)
         return (("folder", str(folder)),) if folder else exact
     if access.kind is TargetKind.ADDRESS and (host := host_of(target)):
         return (("host", host),)
@@ -132,7 +134,7 @@ def _target_rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
     if is_command(access):
         yield from _line_rules(access.tool, parse_line(target))
     elif access.kind is TargetKind.PATH:
-        folder = _folder(target, cwd)
+        folder = None if is_guarded(access, target, cwd) else _folder(target, cwd)
         if folder is not None:
             yield f"{access.tool}({_folder_pattern(folder, cwd)}/*)"
     elif access.kind is TargetKind.ADDRESS:

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clew.core.permissions import Access, PermissionMode, Risk, Verdict
+from clew.permissions.guarded_files import find_guarded_part, names_guarded_part
 from clew.permissions.paths import allows_path, denies_path, denies_within, resolve
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
 from clew.permissions.rules import Rule, guards_files, may_allow, names_tool
-
-_GUARDED_FOLDERS = frozenset({".git", ".clew", ".claude"})
-"""Folders whose files can run later, or change these rules."""
 
 
 def matches_guard(rule: Rule, access: Access, cwd: Path) -> bool:
@@ -45,12 +43,16 @@ def _looks_into(rule: Rule, access: Access) -> bool:
 def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
     """Return the rules that together allow every path, or the reason to ask.
 
-    A path without a matching rule must be one that the mode allows.
+    A path without a matching rule must be one that the mode allows. A pattern allows changes to
+    settings and hooks only if it names them.
     """
     found: list[Rule] = []
     rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
     for target in access.targets:
-        rule = next((rule for rule in rules if allows_path(rule, target, policy.cwd)), None)
+        fitting = (rule for rule in rules if allows_path(rule, target, policy.cwd))
+        rule = next(
+            (rule for rule in fitting if names_guarded_part(rule, access, target, policy.cwd)), None
+        )
         if rule is not None:
             found.append(rule)
         elif reason := find_refusal(access, target, policy):
@@ -75,7 +77,5 @@ def special_location(risk: Risk, target: str, cwd: Path) -> str:
     path, root = resolve(target, cwd), cwd.resolve()
     if path is None or not path.is_relative_to(root):
         return "paths outside the working directory"
-    parts = {part.casefold() for part in path.relative_to(root).parts}
-    if risk is not Risk.INSPECT and _GUARDED_FOLDERS & parts:
-        return "changes to settings and hooks"
-    return ""
+    part = find_guarded_part(path, root) if risk is not Risk.INSPECT else ""
+    return f"changes to settings and hooks ({part})" if part else ""

@@ -107,16 +107,18 @@ def denies_within(rule: Rule, path: str, cwd: Path, *, existing: bool = True) ->
 
 def denies_some(rule: Rule, pattern: str, cwd: Path) -> bool:
     """May a file name pattern in a command match something that the rule denies?"""
-    pattern = _normalize_path(pattern, cwd)
-    for denied in expand_denied(rule, cwd):
-        if not _WILD & set(denied):
-            if compile_glob(pattern).matches(denied) or compile_glob(f"{pattern}/**").matches(
-                denied
-            ):
-                return True
-        elif _may_meet(pattern, denied):
-            return True
-    return False
+    written = _normalize_path(pattern, cwd)
+    return any(
+        _may_match(each, denied)
+        for each in {written, resolve_prefix(written)}
+        for denied in expand_denied(rule, cwd)
+    )
+
+
+def _may_match(pattern: str, denied: str) -> bool:
+    if _WILD & set(denied):
+        return _may_meet(pattern, denied)
+    return compile_glob(pattern).matches(denied) or compile_glob(f"{pattern}/**").matches(denied)
 
 
 def find_fixed_folder(pattern: str) -> str:

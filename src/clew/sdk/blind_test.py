@@ -78,7 +78,7 @@ class BlindTestOptions(Struct, frozen=True, kw_only=True):
     points: int = POINTS
     """The most compactions of each session."""
     views: tuple[str, ...] = VIEWS
-    """`full`, `recorded`, `newest-Nk`, `rules-Nk`, `recall-Nk`."""
+    """`full`, `recorded`, `newest-Nk`, `rules-Nk`, `summary-Nk`, `recall-Nk`."""
     simulation: SimulationOptions
     """Says where Clew would compact a session without recorded compactions."""
     model_window: int | None = None
@@ -197,7 +197,7 @@ class BlindTest:
         return BlindReport(
             model=self._model.facts.name,
             provider=self._model.provider.name,
-            sessions=tuple(map(_report_session, self._tested)),
+            sessions=tuple(map(_report_session, self._tested, self._runs)),
             skipped=dict(self._skipped),
             scores=score(self._plans(), self._replies()),
             done=progress.done,
@@ -208,7 +208,7 @@ class BlindTest:
         on_progress(self.count_progress(progress.doing))
 
     def _plans(self) -> list[CasePlan]:
-        return [plan for one in self._tested for plan in one.plans]
+        return [plan for run in self._runs for plan in run.plans]
 
     def _replies(self) -> Replies:
         return Replies(record for one in self._tested for record in one.file.replies.records)
@@ -358,7 +358,7 @@ def _make_header(
     )
 
 
-def _report_session(tested: _TestedRecording) -> SessionReport:
+def _report_session(tested: _TestedRecording, run: BlindRun) -> SessionReport:
     return SessionReport(
         name=tested.name,
         source=tested.session.source,
@@ -371,7 +371,7 @@ def _report_session(tested: _TestedRecording) -> SessionReport:
                 pieces=len(plan.pieces),
                 views={view.kind.name: view.tokens for view in plan.readable_views},
             )
-            for plan in tested.plans
+            for plan in run.plans
         ),
-        scores=score(tested.plans, tested.file.replies),
+        scores=score(run.plans, tested.file.replies),
     )

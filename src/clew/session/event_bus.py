@@ -81,10 +81,7 @@ class EventBus:
         return bool(self._streams or self._named[PermissionRequest])
 
     def wants(self, kind: type[Event]) -> bool:
-        """Return whether an event of that kind would reach anyone: a listener or the buffer.
-
-        A publisher may ask before it makes an event that is costly.
-        """
+        """Return whether an event of that kind would reach a listener or the buffer."""
         return bool(self._buffer is not None or self._all or self._own or self._named.get(kind))
 
     def publish(self, event: Event, *, task_id: str = "") -> None:

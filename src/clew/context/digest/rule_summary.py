@@ -23,9 +23,9 @@ from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
-_FINDINGS, _STATE = 0.35, 0.25
+_FINDINGS, _STATE = 0.35, 0.28
 """Shares of the room beside the user's words."""
-_NAMES = 0.5
+_NAMES = 0.6
 """Of the rest, until there are enough names; the other part is for excerpts."""
 _BESIDE_NOTES = 0.4
 """Findings and conclusions beside the notes of a model, which tell most of them already."""

@@ -25,6 +25,7 @@ _SYSTEM_FOLDERS = word_set("""
 _UNKNOWN = ShellWord("", "", known=False)
 _MAX_WORD = 1_000
 _MAX_CLUSTER = 8
+_MAX_INNER = 20
 _TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
 _TAR_EXTRACTS = word_set("-x --extract --get")
 _INTO_LAST = (Operands.LAST_WRITTEN, Operands.MOVED)
@@ -72,7 +73,7 @@ def find_files(words: Sequence[ShellWord]) -> tuple[FileAccess, ...]:
         found = _tar_files(arguments, table)
     else:
         found = [*_option_files(arguments, table), *_operand_files(arguments, table)]
-    return tuple(file for file in found if not _is_no_file(file.path, table))
+    return tuple(file for file in found if not _is_no_file(file, table))
 
 
 def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> Iterator[FileAccess]:
@@ -87,13 +88,16 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     if table is None:
         if not runs and (not knows_files_of(words) or program == "git"):
             yield from guess_files(words[1:])
+            yield from _files_of_inner(words)
         return
     arguments = parse_arguments(given, table)
     if program == "git":
         yield from _git_folders(words)
         yield from _option_files(arguments, table)
         # Operands are names of commits more often than files.
-        yield from (file for file in _operand_files(arguments, table) if file.path.known)
+        yield from (
+            file for file in _operand_files(arguments, table) if file.path.known or file.path.globs
+        )
         yield from guess_files([each.word for each in arguments if not each.is_option])
     yield from _guess_options(arguments, table)
     yield from _recursion(arguments, table, runs=runs)
@@ -106,15 +110,27 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
         yield FileAccess(path=_word("."), writes=True, tree=True)
 
 
+def _files_of_inner(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+    """Yield the files of a command that an unknown program may run from its arguments."""
+    for at in range(1, min(len(words), _MAX_INNER)):
+        inner = words[at:]
+        if inner[0].known and inner[0].text and knows_files_of(inner):
+            yield from find_files(inner)
+            yield from find_possible_files(inner)
+            return
+
+
 def is_device(word: ShellWord) -> bool:
     """Is this path a device such as `/dev/null`, rather than a file?"""
     return bool(_DEVICE.fullmatch(word.text))
 
 
-def _is_no_file(word: ShellWord, table: Program) -> bool:
-    if word.text == "-" or is_device(word):
+def _is_no_file(file: FileAccess, table: Program) -> bool:
+    text = file.path.text
+    # Many programs that write take `-` for the name of a file.
+    if (text == "-" and not file.writes) or is_device(file.path):
         return True
-    return table.hosts and bool(_HOST.match(word.text))
+    return table.hosts and bool(_HOST.match(text))
 
 
 def _word(text: str, like: ShellWord | None = None) -> ShellWord:
@@ -149,7 +165,7 @@ def _option_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
             tree = bool(names & table.folders)
             yield FileAccess(path=each.value, writes=True, tree=tree)
         elif names & (table.reads | table.lists | table.executes):
-            yield FileAccess(path=each.value, writes=False)
+            yield FileAccess(path=each.value, writes=False, tree=True)
         elif names & table.reads_after_at:
             yield from _files_after_at(each.value)
 
@@ -165,9 +181,15 @@ def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellW
     """Return the operands that are files."""
     operands = [each.word for each in arguments if not each.is_option]
     skip = 0 if _uses(arguments, table.text_options) else table.text_operands
+    files = [*filter(_may_be_several, operands[:skip]), *operands[skip:]]
     if table.addresses:
-        return [path for word in operands[skip:] if (path := _path_of_address(word, table))]
-    return operands[skip:]
+        return [path for word in files if (path := _path_of_address(word, table))]
+    return files
+
+
+def _may_be_several(word: ShellWord) -> bool:
+    """May the shell make several words of it, so that a file follows the text?"""
+    return not word.known and not word.written.startswith('"')
 
 
 def _path_of_address(word: ShellWord, table: Program) -> ShellWord | None:
@@ -202,7 +224,7 @@ def _operand_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fi
             Operands.MOVED: True,
             Operands.LAST_WRITTEN: at == last,
             Operands.FIRST_WRITTEN: at == 0,
-            Operands.SECOND_WRITTEN: at == 1,
+            Operands.SECOND_WRITTEN: at == 1 or (at == 0 and _may_be_several(word)),
         }.get(role, False)
         yield FileAccess(
             path=word, writes=writes, tree=tree and not (at and at == last and role in _INTO_LAST)
@@ -219,7 +241,9 @@ def _recursion(
         return
     if not table.default or not (recursive or modifies or runs):
         return
-    operands = _file_operands(arguments, table) or [_word(table.default)]
+    operands = _file_operands(arguments, table)
+    if all(map(_may_be_several, operands)):
+        operands.append(_word(table.default))
     for word in operands:
         yield FileAccess(path=word, writes=modifies, tree=True)
 
@@ -260,10 +284,10 @@ def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
         return
     for file in _operand_files(arguments, table):
         if file.writes:
-            text, folder = file.path.text, file.path.text.rpartition("/")[0]
+            text = file.path.text
             yield FileAccess(path=ShellWord(f"{text}*", text, known=False, globs=True), writes=True)
             stem = text.rpartition(".")[0]
-            if len(stem) > len(folder) + 1:
+            if stem.rpartition("/")[2]:
                 yield FileAccess(path=_word(stem, file.path), writes=True)
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from clew.context.economy import Economy
-from clew.core.entries import Entry, MessageAdded
+from clew.core.entries import Entry, MessageAdded, SetupChanged
 from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.models import ModelFacts
@@ -38,6 +38,11 @@ class Case(Struct, frozen=True, kw_only=True):
         """The conversation before it."""
         bodies = (entry.body for entry in self.entries)
         return [body.message for body in bodies if isinstance(body, MessageAdded)]
+
+    def with_setup(self, model: ModelFacts) -> tuple[Entry, ...]:
+        """Return the journal of a session with this conversation and that model."""
+        setup = Entry(id=EntryId(1), at=0.0, body=SetupChanged(model=model))
+        return (setup, *self.entries)
 
 
 def find_cases(session: RecordedSession, model: ModelFacts, *, most: int) -> list[Case]:

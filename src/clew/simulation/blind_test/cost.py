@@ -25,8 +25,8 @@ from clew.simulation.blind_test.transcript import CountTokens
 Price: TypeAlias = Callable[[Usage], float | None]
 """Returns the cost of a call in US dollars; None when it is unknown."""
 
-_WRITTEN, _ANSWERED, _GRADED = 90, 60, 8
-"""Output tokens: of a question with its reference, an answer, and a grade."""
+_WRITTEN, _ANSWERED, _GRADED, _SUMMARY = 90, 60, 8, 1_500
+"""Output tokens: of a question with its reference, an answer, a grade, and a summary."""
 _WRAPPED = 15
 """Output tokens of the JSON around them, and of a look-up."""
 _RECALL_TOKENS = 350
@@ -73,13 +73,16 @@ def _list_calls(plan: CasePlan, replies: Replies, count: CountTokens) -> Iterato
         if replies.find_written(plan, number) is None:
             piece = count(plan.pieces[task.piece])
             yield _call(piece, output=_WRITTEN * len(task.kinds))
+    for view in plan.readable_views:
+        if view.summary_prompt:
+            yield _call(count(view.summary_prompt), output=_SUMMARY)
     written = replies.list_questions(plan)
     for place in range(_count_questions(plan) if written is None else len(written)):
         question = written[place] if written is not None else None
         for view in plan.readable_views:
             if question is None or replies.find_answer(question, view) is None:
-                yield from _list_reader_calls(view, is_cached=view.key in cached)
-                cached.add(view.key)
+                yield from _list_reader_calls(view, is_cached=view.kind.name in cached)
+                cached.add(view.kind.name)
         answers = replies.list_answers(plan, question) if question is not None else None
         expected = len(plan.readable_views) if answers is None else len(set(answers.values()))
         is_graded = (

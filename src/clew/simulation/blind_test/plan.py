@@ -1,6 +1,6 @@
 """What a blind test of one case takes: pieces to read, questions to write, views to compare."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,10 +55,10 @@ def plan_case(
     questions: int,
 ) -> CasePlan:
     """Plan the test of a case with a model that reads at most its window at once."""
-    room = int(model.window * _FULLNESS) - limit_output(model) - PROMPT_TOKENS
-    pieces = split_text(case.text, tokens=max(room, PROMPT_TOKENS), count=count)
+    pieces = split_text(case.text, tokens=max(_room(model), PROMPT_TOKENS), count=count)
     most = max(1, limit_output(model) // _QUESTION_OUTPUT)
     tasks = plan_questions(questions, pieces=len(pieces), most=most)
+    views = (make_view(kind, case, model, count=count) for kind in kinds)
     return CasePlan(
         case=case,
         pieces=tuple(pieces),
@@ -67,18 +67,36 @@ def plan_case(
             digest(pieces[task.piece], *task.kinds, str(number))
             for number, task in enumerate(tasks)
         ),
-        views=tuple(
-            _check_size(make_view(kind, case, model, count), model, room) for kind in kinds
-        ),
+        views=tuple(_check_size(view, model, count) for view in views),
     )
 
 
-def _check_size(view: ComparedView, model: ModelFacts, room: int) -> ComparedView:
-    needed = view.tokens + (EXPECTED_LOOKUPS * LOOKUP_TOKENS if view.kind.can_search else 0)
-    if view.missing or needed <= room:
+def complete_views(
+    plan: CasePlan, summaries: Mapping[str, str], model: ModelFacts, *, count: CountTokens
+) -> CasePlan:
+    """Make the views that waited for a summary, as far as the summaries are there."""
+    views = (
+        _check_size(
+            make_view(view.kind, plan.case, model, count=count, summaries=summaries), model, count
+        )
+        if view.summary_prompt
+        else view
+        for view in plan.views
+    )
+    return replace(plan, views=tuple(views))
+
+
+def _room(model: ModelFacts) -> int:
+    """Return how many tokens of text a request may have."""
+    return int(model.window * _FULLNESS) - limit_output(model) - PROMPT_TOKENS
+
+
+def _check_size(view: ComparedView, model: ModelFacts, count: CountTokens) -> ComparedView:
+    needed = max(view.tokens, count(view.summary_prompt))
+    needed += EXPECTED_LOOKUPS * LOOKUP_TOKENS if view.kind.can_search else 0
+    if view.missing or needed <= _room(model):
         return view
-    return replace(
-        view,
-        text="",
+    return ComparedView(
+        kind=view.kind,
         missing=f"{needed:,} tokens do not fit in the window of {model.name}, {model.window:,}",
     )

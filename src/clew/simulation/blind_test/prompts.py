@@ -105,4 +105,6 @@ def ask_for_grades(question: Question, answers: Mapping[str, str]) -> list[Messa
 
 def ask_again(problem: str) -> Message:
     """Return the message that asks for a reply in the right form."""
-    return user(f"This reply cannot be used: {problem}. Answer with the JSON alone.")
+    return user(
+        f"This reply cannot be used: {problem}. Answer again, in the form that was asked for."
+    )

@@ -52,6 +52,17 @@ class QuestionsWritten(Struct, frozen=True, kw_only=True, tag="questions"):
     spent: Spending = Spending()
 
 
+class SummaryWritten(Struct, frozen=True, kw_only=True, tag="summary"):
+    """The summary of a model, for the view that Clew makes with it."""
+
+    prompt: str
+    """Identifies what the model was asked."""
+    text: str
+    """Empty when the model wrote none; then rules write it, as in a session."""
+    problem: str = ""
+    spent: Spending = Spending()
+
+
 class QuestionAnswered(Struct, frozen=True, kw_only=True, tag="answer"):
     """The reply of a reader."""
 
@@ -78,8 +89,8 @@ class AnswersGraded(Struct, frozen=True, kw_only=True, tag="grades"):
     spent: Spending = Spending()
 
 
-Record: TypeAlias = QuestionsWritten | QuestionAnswered | AnswersGraded
-_Line: TypeAlias = TestedSession | QuestionsWritten | QuestionAnswered | AnswersGraded
+Record: TypeAlias = QuestionsWritten | SummaryWritten | QuestionAnswered | AnswersGraded
+_Line: TypeAlias = TestedSession | Record
 _decoder: JsonDecoder[_Line] = JsonDecoder(_Line)
 
 
@@ -90,6 +101,8 @@ class Replies:
         self._written: dict[str, QuestionsWritten] = {}
         self._answered: dict[tuple[str, str], QuestionAnswered] = {}
         self._graded: dict[tuple[str, str], AnswersGraded] = {}
+        self.summaries: dict[str, str] = {}
+        """By the digest of the prompt."""
         self.records: list[Record] = []
         self.spent = Spending()
         for record in records:
@@ -102,6 +115,8 @@ class Replies:
         match record:
             case QuestionsWritten():
                 self._written[record.task] = record
+            case SummaryWritten():
+                self.summaries[record.prompt] = record.text
             case QuestionAnswered():
                 self._answered[record.question, record.view] = record
             case AnswersGraded():

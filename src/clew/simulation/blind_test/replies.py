@@ -60,6 +60,12 @@ def parse_questions(text: str, count: int) -> ParsedReply[tuple[Question, ...]]:
     return ParsedReply(value=tuple(found) or None, problem="; ".join(problems))
 
 
+def parse_summary(text: str) -> ParsedReply[str]:
+    """Return a summary; any text is one."""
+    found = _THOUGHT.sub("", text).strip()
+    return ParsedReply(value=found) if found else ParsedReply(problem="it is empty")
+
+
 def parse_answer(text: str) -> ParsedReply[str]:
     """Return the answer of a reader."""
     found = _decode(text, _Answer)

@@ -7,11 +7,13 @@ from typing import TypeAlias
 import anyio
 from msgspec import Struct
 
+from clew.context.summary_prompt import SUMMARY_SYSTEM
 from clew.core.errors import ClewError
+from clew.core.messages import user
 from clew.core.redaction import redact
 from clew.simulation.blind_test.compared_views import ComparedView
 from clew.simulation.blind_test.model_calls import AskedModel, SearchableView
-from clew.simulation.blind_test.plan import CasePlan
+from clew.simulation.blind_test.plan import CasePlan, complete_views
 from clew.simulation.blind_test.prompts import (
     GRADER,
     READER,
@@ -21,15 +23,22 @@ from clew.simulation.blind_test.prompts import (
     ask_for_questions,
     ask_question,
 )
-from clew.simulation.blind_test.questions import Question
+from clew.simulation.blind_test.questions import Question, digest
 from clew.simulation.blind_test.records import (
     AnswersGraded,
     QuestionAnswered,
     QuestionsWritten,
+    Record,
     ReplyFile,
+    SummaryWritten,
     identify_answers,
 )
-from clew.simulation.blind_test.replies import parse_answer, parse_grades, parse_questions
+from clew.simulation.blind_test.replies import (
+    parse_answer,
+    parse_grades,
+    parse_questions,
+    parse_summary,
+)
 from clew.simulation.blind_test.scores import shuffle_answers
 
 _AT_ONCE = 4
@@ -62,7 +71,9 @@ class BlindRun:
     """
 
     def __init__(self, plans: Sequence[CasePlan], model: AskedModel, file: ReplyFile) -> None:
-        self._plans, self._model, self._file = plans, model, file
+        self._model, self._file = model, file
+        self.plans = [self._complete(plan) for plan in plans]
+        """The cases, with the views that are ready."""
         self._on_progress: OnProgress | None = None
 
     async def run(self, on_progress: OnProgress | None = None) -> None:
@@ -78,7 +89,9 @@ class BlindRun:
         """
         self._on_progress = on_progress
         self._file.start()
-        for plan in self._plans:
+        for place in range(len(self.plans)):
+            await self._summarise(place)
+            plan = self.plans[place]
             for number in range(len(plan.tasks)):
                 await self._write(plan, number)
             questions = self._file.replies.list_questions(plan) or []
@@ -89,19 +102,44 @@ class BlindRun:
         """Return how many of the replies are there."""
         done = total = 0
         replies = self._file.replies
-        for plan in self._plans:
+        for plan in self.plans:
             written = [replies.find_written(plan, n) for n in range(len(plan.tasks))]
             questions = replies.list_questions(plan)
             count = sum(len(task.kinds) for task in plan.tasks)
             views = plan.readable_views
-            total += len(plan.tasks)
+            with_summary = [view for view in views if view.kind.has_summary]
+            total += len(plan.tasks) + len(with_summary)
             done += sum(one is not None for one in written)
+            done += sum(not view.summary_prompt for view in with_summary)
             total += (count if questions is None else len(questions)) * (len(views) + 1)
             for question in questions or []:
                 done += sum(replies.find_answer(question, view) is not None for view in views)
                 answers = replies.list_answers(plan, question)
                 done += answers is not None and self._is_graded(question, answers.values())
         return TestProgress(done=done, total=total, doing=doing)
+
+    def _complete(self, plan: CasePlan) -> CasePlan:
+        return complete_views(
+            plan, self._file.replies.summaries, self._model.facts, count=self._model.count
+        )
+
+    async def _summarise(self, place: int) -> None:
+        """Let the model write the summaries that views of a case wait for."""
+        while waiting := [view for view in self.plans[place].views if view.summary_prompt]:
+            prompt = waiting[0].summary_prompt
+            reply = await self._model.ask(
+                [user(prompt)], system=SUMMARY_SYSTEM, parse=parse_summary
+            )
+            self._keep(
+                SummaryWritten(
+                    prompt=digest(prompt),
+                    text=redact(reply.value or ""),
+                    problem=redact(reply.problem),
+                    spent=reply.spent,
+                ),
+                "writing a summary",
+            )
+            self.plans[place] = self._complete(self.plans[place])
 
     async def _write(self, plan: CasePlan, number: int) -> None:
         replies = self._file.replies
@@ -193,9 +231,7 @@ class BlindRun:
         """Return whether the answers have grades, or there are none to grade."""
         return not answers or self._file.replies.find_grades(question, answers) is not None
 
-    def _keep(
-        self, record: QuestionsWritten | QuestionAnswered | AnswersGraded, doing: str
-    ) -> None:
+    def _keep(self, record: Record, doing: str) -> None:
         self._file.append(record)
         if self._on_progress is not None:
             self._on_progress(self.count_progress(doing))

@@ -12,7 +12,7 @@ from clew.core.usage import Spending
 from clew.simulation.blind_test.compared_views import ComparedView
 from clew.simulation.blind_test.plan import CasePlan
 from clew.simulation.blind_test.questions import KINDS, Question
-from clew.simulation.blind_test.records import Replies
+from clew.simulation.blind_test.records import Replies, SummaryWritten
 
 
 class KindScore(Struct, frozen=True, kw_only=True):
@@ -146,6 +146,9 @@ def _list_problems(plans: Sequence[CasePlan], replies: Replies) -> Iterator[str]
         where = f"at message {plan.case.at:,}"
         yield from (f"{where}: {_explain_missing(view)}" for view in plan.views if view.missing)
         yield from (f"{where}: {problem}" for problem in _find_unwritten(plan, replies))
+    for record in replies.records:
+        if isinstance(record, SummaryWritten) and record.problem:
+            yield f"no summary was written, so rules wrote it: {record.problem}"
     yield from _count_problems("unanswered", _find_unanswered(plans, replies))
     yield from _count_problems("not graded", _find_ungraded(plans, replies))
 

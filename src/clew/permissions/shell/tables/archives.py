@@ -15,8 +15,18 @@ _COMPRESSOR = Program(
 )
 
 ARCHIVES: dict[str, Program] = {
+    **dict.fromkeys(word_set("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma"), _COMPRESSOR),
+    "lz4": replace(_COMPRESSOR, values=frozenset()),
     **dict.fromkeys(
-        word_set("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma lz4 zstd unzstd"), _COMPRESSOR
+        ("zstd", "unzstd"),
+        replace(
+            _COMPRESSOR,
+            values=letters("MTB"),
+            reads=letters("D") | word_set("--patch-from"),
+            lists=word_set("--filelist"),
+            writes=letters("o"),
+            folders=word_set("--output-dir-flat --output-dir-mirror"),
+        ),
     ),
     # How the operands are used depends on the operation, see `file_arguments`.
     "tar": Program(

@@ -144,7 +144,15 @@ SUBCOMMANDS: dict[str, Program] = {
         reads=word_set("--contents --ignore-revs-file"),
     ),
     **dict.fromkeys(word_set("commit tag notes"), _MESSAGE),
-    "add": Program(lists=word_set("--pathspec-from-file"), recursive=False),
+    # Copies what it adds into the repository, which later commands can show.
+    "add": Program(
+        flags=letters("nvfipuN") | word_set("--force --update --intent-to-add --patch"),
+        values=word_set("--chmod"),
+        lists=word_set("--pathspec-from-file"),
+        recurses=letters("A") | word_set("--all"),
+        recursive=True,
+        default=".",
+    ),
     # `--stdin-paths` reads names from the standard input.
     "hash-object": Program(values=letters("t"), reads_input_names=True),
     "update-index": Program(reads_input_names=True),

@@ -155,8 +155,8 @@ READERS: dict[str, Program] = {
         values=letters("eFP") | word_set("--exclude --separator --parameter"),
         reads=word_set("-m --magic-file"),
         lists=word_set("-f --files-from"),
-        # Compiles a magic file in the working folder.
-        modifies=word_set("-C --compile"),
+        # Writes `magic.mgc` to the working folder.
+        executes=word_set("-C --compile"),
         read_only=True,
     ),
     "sort": Program(
@@ -202,7 +202,8 @@ READERS: dict[str, Program] = {
     "sdiff": replace(_DIFF, writes=word_set("-o --output"), executes=word_set("--diff-program")),
     "iconv": Program(
         flags=letters("clsv"),
-        values=letters("ft") | word_set("--from-code --to-code"),
+        # A name with a slash is a file with a character map.
+        reads=letters("ft") | word_set("--from-code --to-code"),
         writes=word_set("-o --output"),
         read_only=True,
     ),
