@@ -10,11 +10,27 @@ from functools import partial
 
 import anyio
 
-from attacks import faults, hostile_servers, permissions, sandbox, shell_fuzzer
+from attacks import (
+    faults,
+    hostile_servers,
+    permissions,
+    sandbox,
+    secrets,
+    shell_fuzzer,
+    web_hosts,
+)
 from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out
 from attacks.table import PAGE, format_markdown, format_text, merge
 
-CORPORA: Sequence[Corpus] = (permissions, sandbox, shell_fuzzer, hostile_servers, faults)
+CORPORA: Sequence[Corpus] = (
+    permissions,
+    sandbox,
+    shell_fuzzer,
+    secrets,
+    web_hosts,
+    hostile_servers,
+    faults,
+)
 """Every corpus; tests/test_attacks.py runs a sample of each."""
 
 
