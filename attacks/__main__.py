@@ -11,6 +11,7 @@ from functools import partial
 import anyio
 
 from attacks import (
+    damaged_stores,
     faults,
     hostile_servers,
     permissions,
@@ -29,6 +30,7 @@ CORPORA: Sequence[Corpus] = (
     secrets,
     web_hosts,
     hostile_servers,
+    damaged_stores,
     faults,
 )
 """Every corpus; tests/test_attacks.py runs a sample of each."""

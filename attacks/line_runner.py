@@ -6,6 +6,7 @@ content, kind or permissions changed, or if it was read: reading updates the acc
 set to the beginning of time before.
 """
 
+import ctypes
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _SECONDS = 2
+_SET_CHILD_SUBREAPER = 36
 MODIFIED = 1_000_000_000
 
 
@@ -26,6 +28,7 @@ def main(request: Path) -> None:
     """Run the lines of a request in the folder beside it, and print one result per line."""
     asked = json.loads(request.read_text())
     template, folder = Path(asked["template"]), request.with_suffix(".work")
+    adopt_children()
     make_folder(folder, template)
     before, repository = look(folder), look(folder / ".git")
     for line in asked["lines"]:
@@ -71,22 +74,26 @@ def _remove(path: Path) -> None:
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         return
+    path.chmod(0o700)
     for at, folders, _ in os.walk(path):
         for name in folders:
             if not (Path(at) / name).is_symlink():
                 (Path(at) / name).chmod(0o700)
-    path.chmod(0o700)
     shutil.rmtree(path)
 
 
 def look(folder: Path) -> dict[str, tuple[Any, ...]]:
     """Return kind, permissions, times and content of every path but git's own folder."""
     found: dict[str, tuple[Any, ...]] = {}
+    folder.chmod(0o700)
     for at, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
         for name in (*folders, *names):
             path = Path(at) / name
-            facts = path.lstat()
+            try:
+                facts = path.lstat()
+            except PermissionError:  # the line changed the permissions of the folder
+                continue
             content: object = None
             if stat.S_ISLNK(facts.st_mode):
                 content = os.readlink(path)  # noqa: PTH115
@@ -127,6 +134,22 @@ def run(line: str, folder: Path) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        end_children()
+
+
+def adopt_children() -> None:
+    """Become the parent of processes whose own parent ends."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """Kill what lines left in the background, so that it does not disturb the next one."""
+    while children := Path("/proc/thread-self/children").read_text().split():
+        for child in map(int, children):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def run_batch(sandbox: Sandbox, lines: Sequence[str]) -> list[Outcome]:
             sandbox.wrap(command, folder=root, cwd=root),
             env=_ENVIRON,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
             timeout=3600,
             check=True,
         )

@@ -568,3 +568,41 @@ async def test_another_process_may_read_while_one_writes(store: SqliteStore, pat
     assert [one.id for one in await store.sessions()] == [A]
 
     other.close()
+
+
+# --- damaged records ---------------------------------------------------------------------------
+
+
+@pytest.mark.req("STO-2")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE sessions SET extra = X'00'",
+        "UPDATE sessions SET extra = X'5B5D'",
+        "UPDATE sessions SET name = CAST(X'FF9B' AS TEXT), cwd = CAST(X'80' AS TEXT)",
+        "UPDATE entries SET line = X'FF' WHERE place & 1",
+        "UPDATE sessions SET last = 1 << 60",
+    ],
+)
+async def test_a_session_with_a_damaged_record_can_be_listed_and_saved(
+    tmp_path: Path, change: str
+) -> None:
+    path = tmp_path / "s.db"
+    store = SqliteStore(path)
+    async with Session(
+        ScriptedProvider(["one", "two"]), model="m", store=store, session_id="aaaa11112222"
+    ) as session:
+        await session.run("first")
+        await session.run("second")
+    await store.aclose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+        connection.commit()
+    store = SqliteStore(path)
+
+    (listed,) = await store.sessions()
+    record, entries = await store.salvage(SessionId("aaaa11112222"))
+    await store.aclose()
+
+    assert listed.id == record.id == "aaaa11112222"
+    assert len(list(entries)) == listed.entries

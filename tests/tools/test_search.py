@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.glob import glob_tool
 from clew.tools.builtin.grep import grep_tool
 from clew.tools.builtin.ripgrep import run_ripgrep
@@ -263,3 +264,55 @@ async def test_glob_lists_files_of_one_age_by_name_and_a_link_only_by_its_own_na
 
     assert (await glob(tmp_path, pattern="*")).text == "a\nb\nc"
     assert (await glob(tmp_path, pattern="link")).text == "link"
+
+
+async def test_a_circle_of_links_is_an_answer_for_every_file_tool(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    tools = {each.spec.name: each for each in builtin_tools()}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("Glob", {"pattern": "*", "path": "{}"}),
+        ("Glob", {"pattern": "{}/*"}),
+        ("Glob", {"pattern": "{}"}),
+        ("Grep", {"pattern": "x", "path": "{}"}),
+        ("Read", {"file_path": "{}"}),
+        ("Write", {"file_path": "{}", "content": "x"}),
+        ("Edit", {"file_path": "{}", "old_string": "a", "new_string": "b"}),
+    ]
+
+    for place in ("circle", "one", "two", "one/inside"):
+        for name, arguments in calls:
+            filled = {key: value.format(place) for key, value in arguments.items()}
+            out = await tools[name].run(filled, ToolContext(cwd=tmp_path))
+            assert out.failed or "no files match" in out.text, (name, filled)
+
+
+@pytest.mark.parametrize("pattern", ["x", "needle"])
+async def test_one_very_long_line_costs_little_and_is_cut(tmp_path: Path, pattern: str) -> None:
+    line = b"x" * 30_000_000 + b"needle\n"
+    (tmp_path / "long.txt").write_bytes(b"short x needle\n" + line)
+
+    # As JSON, every x would be a match of its own: minutes, and gigabytes.
+    out = await grep_tool().run(
+        {"pattern": pattern, "output_mode": "content"}, ToolContext(cwd=tmp_path)
+    )
+
+    assert out.text.splitlines()[0] == "long.txt:1:short x needle"
+    assert out.text.splitlines()[1] == f"long.txt:2:{'x' * 2_000} [cut]"
+
+
+async def test_lines_that_look_like_messages_of_the_search_program_are_content(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "new\nline"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"a: binary file matches\nb needle \xff\r\n")
+    (tmp_path / "binary").write_bytes(b"needle\n" * 9 + b"\0")
+
+    out = await grep_tool().run(
+        {"pattern": "binary|needle", "output_mode": "content"}, ToolContext(cwd=tmp_path)
+    )
+
+    assert "a.txt:1:a: binary file matches" in out.text
+    assert "a.txt:2:b needle \ufffd" in out.text

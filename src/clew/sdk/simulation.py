@@ -4,6 +4,7 @@ No model is called; `clew.sdk.blind_test` asks one what it still knows. Recordin
 Clew, Claude Code, Codex, Gemini CLI or pi.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,7 @@ def find_recordings(names: Iterable[str]) -> tuple[list[Path], dict[str, str]]:
 
     The recordings of a folder are all `.jsonl` and `.jsonl.gz` files in it and below.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     skipped: dict[str, str] = {}
     for name in names:
         path = Path(name)
@@ -169,7 +170,7 @@ def find_recordings(names: Iterable[str]) -> tuple[list[Path], dict[str, str]]:
             if not inside:
                 skipped[name] = f"{name} contains no {' or '.join(_SUFFIXES)} files"
         for file in inside:
-            found.setdefault(file.resolve(), file)
+            found.setdefault(os.path.realpath(file), file)
     return list(found.values()), skipped
 
 

@@ -5,6 +5,7 @@ the same however long the session is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -86,9 +87,28 @@ def fork_record(
 
 
 def record_from_row(row: Sequence[Any]) -> StoredSession:
-    """Return the record in a row with `COLUMNS`; `extra` is JSON."""
+    """Return the record in a row with `COLUMNS`; `extra` is JSON.
+
+    A field that a damaged file has lost is empty, so that the entries can still be read.
+    """
     *plain, extra = row
-    return StoredSession(**dict(zip(COLUMNS[:-1], plain, strict=True)), extra=decode_json(extra))
+    fields = dict(zip(COLUMNS[:-1], plain, strict=True))
+    try:
+        return msgspec.convert({**fields, "extra": decode_json(extra)}, StoredSession)
+    except (msgspec.DecodeError, TypeError, ValueError):
+        return _repair({**fields, "extra": extra})
+
+
+def _repair(fields: Mapping[str, Any]) -> StoredSession:
+    empty = StoredSession(id=SessionId(""), cwd="", created_at=0.0, updated_at=0.0)
+    sound: dict[str, Any] = {}
+    for field in msgspec.structs.fields(StoredSession):
+        value = fields[field.name]
+        with suppress(msgspec.DecodeError, TypeError, ValueError):
+            if field.name == "extra":
+                value = decode_json(value, type=dict[str, object])
+            sound[field.name] = msgspec.convert(value, field.type)
+    return replace(empty, **sound)
 
 
 def clean_for_storage(text: str) -> str:

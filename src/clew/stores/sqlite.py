@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_ROWS_PER_PAGE = 400
+"""More entries than a page of 4 KiB can hold: a damaged record may claim any number."""
 _FULL = "; is the disk full, or does a quota limit the size of the file?"
 
 
@@ -143,8 +145,10 @@ def _readable_rows(connection: SqlConnection, session_id: SessionId) -> list[tup
     number, last = connection.execute(
         "SELECT number, last FROM sessions WHERE id = :id", {"id": session_id}
     ).fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    most = pages * _ROWS_PER_PAGE
     rows: list[tuple[int, bytes]] = []
-    for entry_id in range(1, last + 1):
+    for entry_id in range(1, 1 + (min(last, most) if isinstance(last, int) else most)):
         try:
             row = connection.execute(
                 "SELECT line FROM entries WHERE place = (:number << 32) + :id",
@@ -164,7 +168,10 @@ def _translate_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB:
-            raise IndexDamaged(f"the search index of {path} is damaged ({error})") from error
+            raise IndexDamaged(
+                f"the search index of {path} is damaged ({error}). The next search builds it "
+                "again; sessions can be read: clew sessions export --salvage ID"
+            ) from error
         # The low byte is the primary code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
@@ -172,14 +179,21 @@ def _translate_errors(path: Path) -> Iterator[None]:
                 f"the session store {path} is no longer a database; it was not changed. Restore "
                 "it from a copy, or move it away, and Clew creates a new one"
             ) from error
-        if code == sqlite3.SQLITE_CORRUPT:
-            raise StoreDamaged(
-                f"the session store {path} is damaged ({error}); it was not changed. Restore it "
-                "from a copy, or save what can still be read: clew sessions export --salvage ID"
-            ) from error
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT):
+            raise _make_damage_error(path, error) from error
         hint = _FULL if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else ""
         raise StoreUnavailable(f"the session store {path} cannot be used: {error}{hint}") from error
     except OSError as error:
         raise StoreUnavailable(
             f"the session store {path} cannot be used: {error.strerror}"
         ) from error
+    except UnicodeDecodeError as error:
+        # The name of a table, or an error of SQLite that repeats it.
+        raise _make_damage_error(path, error) from error
+
+
+def _make_damage_error(path: Path, error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"the session store {path} is damaged ({error}); it was not changed. Restore it "
+        "from a copy, or save what can still be read: clew sessions export --salvage ID"
+    )

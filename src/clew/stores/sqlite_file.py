@@ -91,6 +91,8 @@ def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None
     )
+    # Text of a damaged page may not be UTF-8; the rest of its row is still readable.
+    connection.text_factory = _decode_text
     try:
         with read_transaction(connection):
             _check_version(connection, path)
@@ -102,6 +104,10 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _decode_text(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 @contextmanager

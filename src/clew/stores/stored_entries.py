@@ -100,7 +100,9 @@ def session_changed(session_id: SessionId) -> SessionBusy:
     return SessionBusy(f"session {session_id} was written to by another process; open it again")
 
 
-def _decode_or_keep(session_id: SessionId, number: int, line: bytes) -> Entry:
+def _decode_or_keep(session_id: SessionId, number: int, line: object) -> Entry:
+    if not isinstance(line, bytes):
+        line = b"null"  # a damaged file holds a value of another type here
     try:
         return decode_entry(line)
     except StoreDamaged as error:

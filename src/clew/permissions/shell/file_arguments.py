@@ -95,7 +95,9 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
         yield from _git_folders(words)
         yield from _option_files(arguments, table)
         # Operands are names of commits more often than files.
-        yield from (file for file in _operand_files(arguments, table) if file.path.known)
+        yield from (
+            file for file in _operand_files(arguments, table) if file.path.known or file.path.globs
+        )
         yield from guess_files([each.word for each in arguments if not each.is_option])
     yield from _guess_options(arguments, table)
     yield from _recursion(arguments, table, runs=runs)
@@ -222,7 +224,7 @@ def _operand_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fi
             Operands.MOVED: True,
             Operands.LAST_WRITTEN: at == last,
             Operands.FIRST_WRITTEN: at == 0,
-            Operands.SECOND_WRITTEN: at == 1,
+            Operands.SECOND_WRITTEN: at == 1 or (at == 0 and _may_be_several(word)),
         }.get(role, False)
         yield FileAccess(
             path=word, writes=writes, tree=tree and not (at and at == last and role in _INTO_LAST)
@@ -239,7 +241,9 @@ def _recursion(
         return
     if not table.default or not (recursive or modifies or runs):
         return
-    operands = _file_operands(arguments, table) or [_word(table.default)]
+    operands = _file_operands(arguments, table)
+    if all(map(_may_be_several, operands)):
+        operands.append(_word(table.default))
     for word in operands:
         yield FileAccess(path=word, writes=modifies, tree=True)
 

@@ -31,6 +31,7 @@ MAX_SECONDS = 600
 _HIGH_FD = 100
 _LONGEST_PATH = 65_536
 _READ_ONLY = "Read-only file system"
+_DENIED = "Permission denied"
 
 
 class BashOptions(Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class BashCall(Struct, frozen=True, kw_only=True):
     sandboxed: bool
     ends_processes: bool = False
     """Do processes that it leaves behind end with it?"""
+    denied: DeniedPaths = DeniedPaths()
+    """Paths that it must not reach."""
     unsuited: str = ""
     """Why it runs without the sandbox, although there is one."""
 
@@ -123,7 +126,10 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
     with _report() as report:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         if call.sandboxed:
-            shell = await anyio.to_thread.run_sync(_wrap, shell, call, options.sandbox)
+            call = await anyio.to_thread.run_sync(_find_denied, call)
+            shell = options.sandbox.wrap(
+                shell, folder=call.context.cwd, cwd=call.start, denied=call.denied
+            )
         env = child_environment(
             os.environ,
             extra=call.context.env,
@@ -142,10 +148,9 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
     return _output(call, result, _update_cwd(call, final))
 
 
-def _wrap(shell: Sequence[str], call: BashCall, sandbox: Sandbox) -> list[str]:
+def _find_denied(call: BashCall) -> BashCall:
     find = call.context.find_denied
-    denied = DeniedPaths() if find is None else find()
-    return sandbox.wrap(shell, folder=call.context.cwd, cwd=call.start, denied=denied)
+    return call if find is None else replace(call, denied=find())
 
 
 @contextmanager
@@ -221,6 +226,10 @@ def _notes(call: BashCall, result: ChildResult, text: str) -> Iterator[str]:
         yield (
             "in the sandbox, commands can write only to the working directory and temporary folders"
         )
+    if _DENIED in text and (call.denied.hidden or call.denied.read_only):
+        yield "in the sandbox, commands cannot reach files that deny rules name"
+    for rule in call.denied.uncovered:
+        yield f"there are too many folders to protect every file that the rule {rule} forbids"
 
 
 def _signal_name(number: int) -> str:

@@ -3,7 +3,6 @@
 ripgrep skips what `.gitignore` excludes. It runs as a child process that ends with the call.
 """
 
-import base64
 import os
 import re
 import shutil
@@ -17,13 +16,24 @@ from anyio import CancelScope
 from anyio.abc import ByteReceiveStream
 from msgspec import Struct
 
-from clew.core.json_text import decode_json
-from clew.tools.builtin.files import ToolFailure
+from clew.tools.builtin.files import MAX_LINE, ToolFailure
 
 MAX_BYTES = 16_000_000
 """The most bytes of ripgrep's output to read."""
 MAX_SECONDS = 60
 _OPTIONS = ("--no-config", "--no-messages", "--hidden", "--glob=!.git")
+_CONTENT = (
+    # Not JSON: it repeats every match in a line, and needs gigabytes for one long line.
+    *("--no-heading", "--with-filename", "--line-number", "--null", "--color=never"),
+    *("--no-context-separator", f"--max-columns={4 * MAX_LINE}", "--max-columns-preview"),
+)
+_CUT = " [... omitted end of long line]"
+"""What ripgrep puts at the end of a line that it cuts."""
+_LINE = re.compile(rb"(?P<path>[^\0]+)\0(?P<line>\d+)(?P<mark>[:-])(?P<text>[^\n]*)\n")
+_MESSAGES = re.compile(
+    rb"\A(?:[^\n]*: (?:binary file matches|WARNING: stopped searching binary)[^\n]*\n)+"
+)
+"""Messages of ripgrep before the path of a line."""
 _GLOB_TOKEN = re.compile(r"\\.|\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 _MISSING = (
     "Grep and Glob need ripgrep, which is not installed. Ask the user to install it with"
@@ -61,6 +71,8 @@ class MatchLine(Struct, frozen=True, kw_only=True):
     line: int
     text: str
     hit: bool
+    cut: bool = False
+    """True for the beginning of a very long line."""
 
 
 class MatchCount(Struct, frozen=True, kw_only=True):
@@ -68,33 +80,6 @@ class MatchCount(Struct, frozen=True, kw_only=True):
 
     path: str
     count: int
-
-
-class _Bytes(Struct, frozen=True):
-    text: str | None = None
-    bytes: str = ""
-
-    @property
-    def raw(self) -> str:
-        """The value as a file name; ripgrep encodes invalid UTF-8 in base64."""
-        return os.fsdecode(base64.b64decode(self.bytes)) if self.text is None else self.text
-
-    @property
-    def readable(self) -> str:
-        if self.text is None:
-            return base64.b64decode(self.bytes).decode(errors="replace")
-        return self.text
-
-
-class _Data(Struct, frozen=True):
-    path: _Bytes = _Bytes()
-    lines: _Bytes = _Bytes()
-    line_number: int | None = None
-
-
-class _Record(Struct, frozen=True):
-    type: str
-    data: _Data
 
 
 def find_ripgrep() -> str:
@@ -113,7 +98,7 @@ def grep_options(query: GrepQuery) -> list[str]:
     options: list[str] = []
     match query.mode:
         case "content":
-            options += ["--json", f"--context={query.context}"]
+            options += [*_CONTENT, f"--context={query.context}"]
         case "files_with_matches":
             options += ["--files-with-matches", "--null"]
         case "count":
@@ -169,22 +154,18 @@ async def _read(stream: ByteReceiveStream, most: int) -> bytes:
 
 
 def parse_lines(output: bytes) -> list[MatchLine]:
-    """Parse output with content; an incomplete record at the end is dropped."""
+    """Parse output with content; an incomplete line at the end is dropped."""
     found: list[MatchLine] = []
-    for line in output[: output.rfind(b"\n") + 1].splitlines():
-        record = decode_json(line, type=_Record)
-        if record.type not in ("match", "context"):
-            continue
-        first, path = record.data.line_number or 0, record.data.path.raw
-        texts = record.data.lines.readable.removesuffix("\n").split("\n")
-        found += (
+    for match in _LINE.finditer(output):
+        text = match["text"].decode(errors="replace").removesuffix("\r")
+        found.append(
             MatchLine(
-                path=path,
-                line=first + at,
-                text=text.removesuffix("\r"),
-                hit=record.type == "match",
+                path=os.fsdecode(_MESSAGES.sub(b"", match["path"])),
+                line=int(match["line"]),
+                text=text.removesuffix(_CUT),
+                hit=match["mark"] == b":",
+                cut=text.endswith(_CUT),
             )
-            for at, text in enumerate(texts)
         )
     return found
 

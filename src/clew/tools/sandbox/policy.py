@@ -34,9 +34,9 @@ _SOCKETS = (
 )
 """Services behind these sockets can run commands outside the sandbox."""
 _SYSTEM = ("/dev", "/proc", "/sys")
-_GUARDED = (".claude", ".clew")
+_GUARDED = (".claude", ".clew", ".mcp.json", "clew.toml")
 _GIT_GUARDED = ("hooks",)
-"""Files in these folders may run later, outside the sandbox."""
+"""What is there may run later, outside the sandbox."""
 
 
 class SandboxMode(StrEnum):
@@ -100,7 +100,8 @@ def find_sandbox_paths(
         extra: Other folders that the user made writable.
         denied: Paths that rules forbid; those that contain the project cannot be protected.
     """
-    folder, home = folder.resolve(), Path.home().resolve()
+    # Not `Path.resolve`, which raises an error for a circle of links.
+    folder, home = (Path(os.path.realpath(place)) for place in (folder, Path.home()))
     temporary = sorted({Path("/tmp"), Path(tempfile.gettempdir())})  # noqa: S108
     git = find_git_folder(folder)
     sockets = _resolve_existing(*map(Path, _SOCKETS))
@@ -149,7 +150,7 @@ def find_git_folder(folder: Path) -> Path | None:
         back = Path((own / "gitdir").read_text().strip())
         git = own.parent.parent
         known = own.parent.name == "worktrees" and back.resolve() == mark.resolve()
-    except (OSError, ValueError):
+    except (OSError, RuntimeError, ValueError):
         return None
     return git if known and (git / "HEAD").is_file() and (git / "objects").is_dir() else None
 
