@@ -57,8 +57,7 @@ def replace_file(
                 stream.write(data)
                 stream.flush()
                 if replaced is not None:
-                    with suppress(OSError):
-                        os.fchown(stream.fileno(), replaced.st_uid, replaced.st_gid)
+                    _copy_owner(stream.fileno(), replaced)
                     _copy_attributes(stream.fileno(), path.name, folder)
                     mode = stat.S_IMODE(replaced.st_mode) if mode is None else mode
                 if mode is not None:
@@ -170,6 +169,11 @@ def _regular_file(name: str, folder: int) -> os.stat_result | None:
     except OSError:
         return None
     return facts if stat.S_ISREG(facts.st_mode) else None
+
+
+def _copy_owner(file: int, replaced: os.stat_result) -> None:
+    with suppress(OSError):
+        os.fchown(file, replaced.st_uid, replaced.st_gid)
 
 
 def _copy_attributes(handle: int, name: str, folder: int) -> None:
