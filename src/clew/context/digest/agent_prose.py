@@ -56,7 +56,8 @@ class Prose(Struct, gc=False):
     def sentences(self) -> Sequence[Sentence]:
         """Its sentences and list items that say something."""
         if self._sentences is None:
-            self._sentences = _classify_sentences(list(split_units(self.text)))
+            units = list(split_units(self.text)) if len(self.text) >= _LEAST else []
+            self._sentences = _classify_sentences(units)
         return self._sentences
 
 

@@ -61,8 +61,7 @@ class StepLog:
                     if isinstance(part, ToolResult):
                         self._answers[part.call_id] = _Answer(item.entry_id, part)
                     elif isinstance(part, ToolCall):
-                        calls = self._reads if is_read_tool(part.name) else self._calls
-                        calls.append(_Call(place, item.entry_id, part, self._count_calls()))
+                        self._add_call(place, item.entry_id, part)
             elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
@@ -74,15 +73,16 @@ class StepLog:
         steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
         return _join_polls(steps, self._ended)
 
-    def _count_calls(self) -> int:
-        return len(self._calls) + len(self._reads)
+    def _add_call(self, place: int, entry_id: EntryId, call: ToolCall) -> None:
+        calls = self._reads if is_read_tool(call.name) else self._calls
+        calls.append(_Call(place, entry_id, call, len(self._reads) + len(self._calls)))
 
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""
         for command in _USER_COMMAND.findall(text):
             arguments = msgspec.json.encode({"command": command}).decode()
             call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
-            self._calls.append(_Call(place, entry_id, call, self._count_calls()))
+            self._add_call(place, entry_id, call)
         last = self._calls[-1].call.call_id if self._calls else CallId("")
         if "<bash-std" in text and last.startswith("user ") and last not in self._answers:
             output = "".join(_USER_OUTPUT.findall(text))
