@@ -19,7 +19,7 @@ from clew.process import CALL_VARIABLE, guard_call, start_group
 from clew.tools.sandbox.policy import SandboxPolicy
 from clew.tools.sandbox.selection import Sandbox
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-8")]
+pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
 
 ROOT = Path(__file__).parent.parent.parent
 IGNORING = "trap '' TERM HUP INT QUIT\nexec 9>pipe\n"
