@@ -16,7 +16,9 @@ from attacks import (
     hostile_servers,
     permissions,
     sandbox,
+    secrets,
     shell_fuzzer,
+    web_hosts,
 )
 from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out
 from attacks.table import PAGE, format_markdown, format_text, merge
@@ -25,6 +27,8 @@ CORPORA: Sequence[Corpus] = (
     permissions,
     sandbox,
     shell_fuzzer,
+    secrets,
+    web_hosts,
     hostile_servers,
     damaged_stores,
     faults,

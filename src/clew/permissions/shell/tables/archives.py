@@ -66,8 +66,8 @@ ARCHIVES: dict[str, Program] = {
         # Tests the new archive with a command.
         executes=word_set("-TT --unzip-command"),
         recursive=True,
-        reads_input_names=False,
         writes_beside=True,
+        temporary="zi*",
     ),
     "unzip": Program(
         flags=letters("aBCjKLMnoqVXuf"),

@@ -27,6 +27,8 @@ _MODE = Program(
     text_options=word_set("--reference"),
     values=word_set("--reference --from"),
     recurses=word_set("-R --recursive"),
+    # Without the right to enter a folder, nothing in it is reachable.
+    recursive=True,
 )
 
 COPIES: dict[str, Program] = {

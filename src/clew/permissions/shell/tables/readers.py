@@ -122,7 +122,15 @@ READERS: dict[str, Program] = {
         writes=letters("oO") | word_set("--log-file --LOG-FILE"),
         executes=word_set("-k --lesskey-file --lesskey-src"),
     ),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _GREP),
+    **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
+    # A script that runs grep without files: with `-r` it searches the current folder.
+    "zgrep": replace(
+        _GREP,
+        recurses=frozenset(),
+        values=_GREP.values - word_set("-d --directories"),
+        lists=_GREP.recurses,
+        optional=_GREP.optional | _GREP.recurses,
+    ),
     "rgrep": replace(_GREP, recursive=True),
     **dict.fromkeys(("rg", "ag", "ack"), _RIPGREP),
     **dict.fromkeys(("awk", "gawk", "mawk"), _AWK),
@@ -230,6 +238,7 @@ READERS: dict[str, Program] = {
         optional=word_set("-i --in-place"),
         reads=word_set("-f --file"),
         modifies=word_set("-i --in-place"),
+        temporary="sed*",
         read_only=True,
     ),
     # Expressions: tests with a value, and actions that run programs, write or delete.
