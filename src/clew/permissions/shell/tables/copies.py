@@ -106,6 +106,8 @@ COPIES: dict[str, Program] = {
         reads=word_set("-i --input"),
         writes=word_set("-o --output -r --reject-file"),
         folders=word_set("-d --directory"),
+        recursive=True,
+        default=".",
         writes_tree=".",
         writes_beside=True,
     ),
