@@ -313,6 +313,8 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
         share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else 0))
+        if share < _LEAST_CONCLUSION:
+            continue
         turn = turns[place]
         head = f"→ {_name_outcome(turn)}"
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)

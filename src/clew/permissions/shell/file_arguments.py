@@ -349,13 +349,16 @@ def _git_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
 
 
 def _guess_options(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
-    """Yield the values of unknown options."""
+    """Yield the values of unknown options, and values that may be operands in other versions."""
     certain = table.values | table.executes
     for each in arguments:
         names = set(each.names)
-        is_unknown = not names or bool(names & table.optional - certain)
-        if each.is_option and each.value is not None and is_unknown:
+        if not each.is_option or each.value is None:
+            continue
+        if not names or names & table.optional - certain:
             yield from guess_files([each.value])
+        elif names & table.values and each.value.known and " " not in each.value.text:
+            yield FileAccess(path=each.value, writes=True)
 
 
 def guess_files(words: Sequence[ShellWord], *, tree: bool = False) -> Iterator[FileAccess]:

@@ -21,7 +21,8 @@ ARCHIVES: dict[str, Program] = {
         ("zstd", "unzstd"),
         replace(
             _COMPRESSOR,
-            values=letters("MTB"),
+            values=frozenset(),
+            optional=letters("MTB"),
             reads=letters("D") | word_set("--patch-from"),
             lists=word_set("--filelist"),
             writes=letters("o"),
