@@ -13,6 +13,7 @@ import anyio
 from attacks import (
     damaged_stores,
     faults,
+    hostile_folders,
     hostile_servers,
     permissions,
     sandbox,
@@ -29,6 +30,7 @@ CORPORA: Sequence[Corpus] = (
     shell_fuzzer,
     secrets,
     web_hosts,
+    hostile_folders,
     hostile_servers,
     damaged_stores,
     faults,
