@@ -198,8 +198,10 @@ READERS: dict[str, Program] = {
         values=letters("fsw") | word_set("--skip-fields --skip-chars --check-chars"),
         optional=word_set("--all-repeated --group"),
     ),
+    # It compares the beginnings of options: `-il` is `-i`.
     "xxd": Program(
         operands=Operands.SECOND_WRITTEN,
+        long_with_one_dash=True,
         flags=letters("abCdeEipPruv"),
         values=letters("cglonsR"),
     ),
