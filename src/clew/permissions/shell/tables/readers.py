@@ -202,6 +202,7 @@ READERS: dict[str, Program] = {
     "xxd": Program(
         operands=Operands.SECOND_WRITTEN,
         long_with_one_dash=True,
+        options_first=True,
         flags=letters("abCdeEipPruv"),
         values=letters("cglonsR"),
     ),
