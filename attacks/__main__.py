@@ -15,6 +15,7 @@ from attacks import (
     faults,
     hostile_servers,
     permissions,
+    read_only_commands,
     sandbox,
     shell_fuzzer,
 )
@@ -23,6 +24,7 @@ from attacks.table import PAGE, format_markdown, format_text, merge
 
 CORPORA: Sequence[Corpus] = (
     permissions,
+    read_only_commands,
     sandbox,
     shell_fuzzer,
     hostile_servers,

@@ -16,8 +16,9 @@ from msgspec import Struct, field
 from clew.core.secret_variables import is_secret_variable
 from clew.process import drain_pipe, group_is_alive, read_pipe, start_group, terminate_group
 
-ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true"}
-"""Tells programs that Clew runs them, and git that it cannot open an editor."""
+ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
+"""Tells programs that Clew runs them, and git that it cannot open an editor, and that commands
+which only read, such as `git status`, must not write its index."""
 
 _GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL after a timeout."""
