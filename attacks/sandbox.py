@@ -36,6 +36,7 @@ BACKENDS: dict[str, SandboxBackend] = {
 }
 RULES = ("Read(.env)", "Edit(conf/**)")
 _RUN_ALL = """
+exec 2> /dev/null
 for line in "$1"/*; do
   name=${line##*/}
   cd "$2/$name" && timeout -k 1 3 setsid bash -c "$(cat "$line")" > "$3/$name.txt" 2>&1 < /dev/null

@@ -82,6 +82,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """First operands and options with which it changes nothing in that folder."""
     writes_beside: bool = False
     """True if it may write files whose names begin like those of its operands."""
+    temporary: str = ""
+    """The pattern of temporary files that it leaves beside its operands when it is interrupted."""
     reads_input_names: bool = False
     """True if it uses files that its standard input names."""
     hosts: bool = False

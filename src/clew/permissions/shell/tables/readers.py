@@ -168,7 +168,15 @@ READERS: dict[str, Program] = {
         executes=word_set("-k --lesskey-file --lesskey-src"),
     ),
     **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
-    "zgrep": replace(_GREP, read_only=False),
+    # A script that runs grep without files: with `-r` it searches the current folder.
+    "zgrep": replace(
+        _GREP,
+        recurses=frozenset(),
+        values=_GREP.values - word_set("-d --directories"),
+        lists=_GREP.recurses,
+        optional=_GREP.optional | _GREP.recurses,
+        read_only=False,
+    ),
     "rgrep": replace(_GREP, recursive=True),
     "rg": _RIPGREP,
     **dict.fromkeys(("ag", "ack"), replace(_RIPGREP, read_only=False)),
@@ -290,6 +298,7 @@ READERS: dict[str, Program] = {
         optional=word_set("-i --in-place"),
         reads=word_set("-f --file"),
         modifies=word_set("-i --in-place"),
+        temporary="sed*",
         read_only=True,
     ),
     # Expressions: tests with a value, and actions that run programs, write or delete.
