@@ -90,6 +90,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """True if an operand such as `host:path` is on another machine."""
     addresses: bool = False
     """True if its operands are URLs; those with the scheme `file` are files."""
+    options_first: bool = False
+    """True if everything after the first operand is an operand."""
     long_with_one_dash: bool = False
     """True if `-name` is one option, not a cluster."""
     read_only: bool = False
@@ -148,6 +150,7 @@ def parse_arguments(words: Sequence[ShellWord], program: Program) -> list[Argume
         at += 1
         if only_operands or not word.text.startswith("-") or word.text == "-":
             found.append(Argument(word=word, value=word))
+            only_operands = only_operands or program.options_first
         elif word.text == "--":
             only_operands = True
         else:

@@ -249,8 +249,11 @@ READERS: dict[str, Program] = {
         optional=word_set("--all-repeated --group"),
         read_only=True,
     ),
+    # It compares the beginnings of options: `-il` is `-i`.
     "xxd": Program(
         operands=Operands.SECOND_WRITTEN,
+        long_with_one_dash=True,
+        options_first=True,
         flags=letters("abCdeEipPruv"),
         values=letters("cglonsR"),
         read_only=True,
