@@ -16,6 +16,7 @@ from attacks import (
     hostile_folders,
     hostile_servers,
     permissions,
+    read_only_commands,
     sandbox,
     secrets,
     shell_fuzzer,
@@ -26,6 +27,7 @@ from attacks.table import PAGE, format_markdown, format_text, merge
 
 CORPORA: Sequence[Corpus] = (
     permissions,
+    read_only_commands,
     sandbox,
     shell_fuzzer,
     secrets,

@@ -38,7 +38,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     An option belongs to one of the sets. One that is in no set is unknown: it may do anything, and
     may have a value. `read_only` programs change nothing as long as all of their options are in
-    `flags`, `values`, `optional`, `reads` or `recurses`.
+    `flags`, `values`, `optional`, `reads` or `recurses`, and not in `follows`.
     """
 
     operands: Operands = Operands.READ
@@ -70,6 +70,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """Options whose value is code or a program to run."""
     recurses: frozenset[str] = _EMPTY
     """Options that make the program descend into folders."""
+    follows: frozenset[str] = _EMPTY
+    """Options, also in another set, that make it follow links or run its own helpers."""
     recursive: bool = False
     """True if it always descends into folders."""
     default: str = ""
@@ -93,6 +95,7 @@ class Program(Struct, frozen=True, kw_only=True):
     long_with_one_dash: bool = False
     """True if `-name` is one option, not a cluster."""
     read_only: bool = False
+    """True if it changes nothing and runs nothing, with the options named above."""
 
     @property
     def valued(self) -> frozenset[str]:
@@ -110,8 +113,15 @@ class Program(Struct, frozen=True, kw_only=True):
     @property
     def options(self) -> frozenset[str]:
         """All options that the table knows."""
-        switches = self.flags | self.modifies | self.recurses | self.inspects
+        switches = self.flags | self.modifies | self.recurses | self.follows | self.inspects
         return self.valued | self.optional | switches
+
+    @property
+    def reading(self) -> frozenset[str]:
+        """The options with which a `read_only` program changes nothing."""
+        harmless = self.flags | self.values | self.optional | self.reads | self.recurses
+        harmful = self.lists | self.writes | self.folders | self.modifies | self.executes
+        return harmless - harmful - self.follows
 
 
 class Argument(Struct, frozen=True, kw_only=True):

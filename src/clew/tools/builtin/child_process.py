@@ -24,8 +24,9 @@ from clew.process import (
     terminate_group,
 )
 
-ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true"}
-"""Tells programs that Clew runs them, and git that it cannot open an editor."""
+ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
+"""Tells programs that Clew runs them, and git that it cannot open an editor, and that commands
+which only read, such as `git status`, must not write its index."""
 
 _GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL after a timeout."""
