@@ -10,7 +10,7 @@ from clew.permissions.command_files import WorkingDirs, follow_cd
 from clew.permissions.match_text import allows_command, denies_text, spells
 from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
-from clew.permissions.rules import EDITING, READING, Rule, may_allow, names_tool
+from clew.permissions.rules import EDITING, READING, Rule, names_tool, select_allow_rules
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.file_arguments import knows_files_of
 from clew.permissions.shell.parser import parse_line, strip_quotes
@@ -106,15 +106,13 @@ def _may_run(rule: Rule, command: ShellCommand) -> bool:
 
 
 def _is_spelled_out(access: Access, command: ShellCommand, policy: Policy) -> bool:
-    return any(
-        may_allow(rule, access.tool) and not rule.covers_all and _allows(rule, command)
-        for rule in policy.allow
-    )
+    rules = select_allow_rules(policy.allow, access.tool)
+    return any(not rule.covers_all and _allows(rule, command) for rule in rules)
 
 
 def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
     """Return the rules that together allow every command, or the reason to ask."""
-    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
+    rules = select_allow_rules(policy.allow, access.tool)
     found: list[Rule] = []
     for target in access.targets:
         line = parse_line(target)
