@@ -13,18 +13,26 @@ import anyio
 from attacks import (
     damaged_stores,
     faults,
+    hostile_folders,
     hostile_servers,
     permissions,
+    read_only_commands,
     sandbox,
+    secrets,
     shell_fuzzer,
+    web_hosts,
 )
 from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out
 from attacks.table import PAGE, format_markdown, format_text, merge
 
 CORPORA: Sequence[Corpus] = (
     permissions,
+    read_only_commands,
     sandbox,
     shell_fuzzer,
+    secrets,
+    web_hosts,
+    hostile_folders,
     hostile_servers,
     damaged_stores,
     faults,

@@ -27,9 +27,11 @@ TARGET = "typed error or answer, bounded memory, next prompt is answered"
 APIS = ("anthropic", "bedrock", "gemini", "openai", "openai-chat")
 MAX_GROWTH = 160 * 1024
 """Kilobytes that an attack may add to the memory of a session's process."""
+TOGETHER = 4
+"""Attacks at the same time: most of them wait."""
 MAX_SERVED = 3
 """Requests that get the attack before the server behaves: a session may try again."""
-HANGS = 60.0
+HANGS = 120.0
 """Seconds after which an attack counts as a failure."""
 
 
@@ -37,8 +39,19 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     """Attack a session over HTTP; attacks on a wire format run once for each API."""
     cases = [(attack, "openai-chat") for attack in ATTACKS]
     cases += [(attack, api) for attack in API_ATTACKS for api in APIS]
-    for attack, api in select_sample(cases, sample):
-        yield await attack_session(attack, api)
+    chosen = list(select_sample(cases, sample))
+    while chosen:
+        batch, chosen = chosen[:TOGETHER], chosen[TOGETHER:]
+        outcomes: list[Outcome] = []
+
+        async def carry_out(attack: Attack, api: str, outcomes: list[Outcome] = outcomes) -> None:
+            outcomes.append(await attack_session(attack, api))
+
+        async with anyio.create_task_group() as group:
+            for attack, api in batch:
+                group.start_soon(carry_out, attack, api)
+        for outcome in outcomes:
+            yield outcome
 
 
 async def attack_session(attack: Attack, api: str) -> Outcome:

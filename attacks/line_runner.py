@@ -85,6 +85,8 @@ def _remove(path: Path) -> None:
 def look(folder: Path) -> dict[str, tuple[Any, ...]]:
     """Return kind, permissions, times and content of every path but git's own folder."""
     found: dict[str, tuple[Any, ...]] = {}
+    if not folder.is_dir() or folder.is_symlink():
+        return found
     folder.chmod(0o700)
     for at, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]

@@ -31,7 +31,8 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     with tempfile.TemporaryDirectory() as place:
         root = make_project(Path(place))
         for rule, line in select_sample(list(cases), sample):
-            verdict = judge(fill(line, root), rule, root)
+            command = fill(line, root).replace("/srv/project", str(root))
+            verdict = judge(command, rule, root)
             status = Status.FAILED if verdict is Verdict.ALLOW else Status.HELD
             yield Outcome(f"{rule}: {line}", status, "it runs without a question")
 

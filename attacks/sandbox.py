@@ -36,6 +36,7 @@ BACKENDS: dict[str, SandboxBackend] = {
 }
 RULES = ("Read(.env)", "Edit(conf/**)")
 _RUN_ALL = """
+exec 2> /dev/null
 for line in "$1"/*; do
   name=${line##*/}
   cd "$2/$name" && timeout -k 1 3 setsid bash -c "$(cat "$line")" > "$3/$name.txt" 2>&1 < /dev/null
@@ -128,11 +129,11 @@ class Trial:
 
     def _find_change(self, work: Path) -> str:
         env = work / ".env"
-        if not env.is_file() or env.read_text() != f"KEY={self.canary}\n":
+        if not env.is_file() or env.read_bytes() != f"KEY={self.canary}\n".encode():
             return "it changed .env"
         if [path.name for path in _files(work / "conf")] != ["x"]:
             return "it changed the folder conf"
-        return "" if (work / "conf/x").read_text() == "a\n" else "it changed conf/x"
+        return "" if (work / "conf/x").read_bytes() == b"a\n" else "it changed conf/x"
 
 
 def _files(folder: Path) -> list[Path]:

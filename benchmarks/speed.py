@@ -8,10 +8,14 @@ import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from benchmarks.conversations import conversation
 from benchmarks.results import Section, judge, publish
 from clew.context.clearing_plan import plan_clearing
 from clew.context.compaction_plan import compact_by_rules
+from clew.context.lazy_list import Memo
+from clew.context.plan import Stuck
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, fold
@@ -53,9 +57,11 @@ def measure() -> Section:
             "10,000 messages are about a million tokens; processor time; the median of "
             f"{REPEATS} runs of {LENGTHS[0]:,} messages, {FEWER_REPEATS} of {LENGTHS[1]:,}",
             "a turn is adding a call and its result, reading the state and deciding what to do",
-            "cold: from a list of messages to a shorter one with a digest; warm: a compaction of "
-            "an open view; again: the next one, 100 messages later",
-            "memory: what an open view holds for a message beside its text, in bytes",
+            "cold: from a list of messages to a shorter one with a digest; first: the first "
+            "compaction of an open view; warm: the next one, a call and its result later; again: "
+            "one of the compacted view, 100 messages later",
+            "memory: what an open view holds for a message beside its text, before and after the "
+            "first digest, in bytes",
             _verdict("a turn at 10,000 at most 1.5× that at 10", turns[10_000] / base, 1.5),
             _verdict("a turn at 100,000 at most 1.5× that at 10", turns[100_000] / base, 1.5),
             _verdict("a cold pass no longer than trim_messages", shorter.ratio(shorter.cold), 1.0),
@@ -71,23 +77,25 @@ class _Passes:
 
     cold: float
     window: float
+    first: float
     warm: float
     again: float
     adding_up: float
     peer: float | None
-    bytes_per_message: float
+    bytes_per_message: tuple[float, float]
 
     @classmethod
     def measure(cls, said: Sequence[Message]) -> "_Passes":
         repeats = REPEATS if len(said) <= LENGTHS[0] else FEWER_REPEATS
         view, held = _measure_memory(said)
-        strategy = Tiered(max_tokens=100_000)
-        later = _continue(view, strategy)
+        later = _continue(_view_of(said))
+        growing = _Growing(view)
         works: dict[str, Callable[[], object]] = {
             "cold": lambda: fit(said, max_tokens=100_000),
             "window": lambda: fit(said, max_tokens=100_000, strategy="sliding_window"),
-            "warm": lambda: compact_by_rules(view, _FIT_100K, strategy),
-            "again": lambda: compact_by_rules(later, _FIT_100K, strategy, trigger="manual"),
+            "first": lambda: _compact(replace(view, memo=Memo())),
+            "warm": growing.compact,
+            "again": lambda: _compact(later),
             "adding_up": lambda: sum(len(m.text) // 4 for m in said),
         }
         peer = _find_peer(said)
@@ -97,7 +105,7 @@ class _Passes:
         return cls(
             **{name: seconds[name] for name in works if name != "peer"},
             peer=seconds.get("peer"),
-            bytes_per_message=held / len(said),
+            bytes_per_message=(held[0] / len(said), held[1] / len(said)),
         )
 
     def ratio(self, seconds: float) -> float:
@@ -107,8 +115,9 @@ class _Passes:
         named = [
             ("cold pass to 100k, default strategy", self.cold),
             ("cold pass to 100k, sliding window", self.window),
-            ("warm pass to 100k, default strategy", self.warm),
-            ("again, 100 messages later", self.again),
+            ("first compaction of an open view", self.first),
+            ("warm: the next one, 2 messages later", self.warm),
+            ("again, of the compacted view, 100 messages later", self.again),
             ("adding up characters ÷ 4", self.adding_up),
         ]
         named += [("langchain-core trim_messages", self.peer)] if self.peer else []
@@ -120,13 +129,33 @@ class _Passes:
             )
             for name, seconds in named
         ]
-        held = f"{self.bytes_per_message:.0f} bytes"
+        before, after = self.bytes_per_message
+        held = f"{before:.0f} bytes, {after:.0f} after a digest"
         return [*rows, (f"{length:,} messages: memory per message", held, "–")]
 
 
-def _continue(view: View, strategy: Tiered) -> View:
+class _Growing:
+    """A view that is compacted after every two messages, and never shrinks."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._more = iter(conversation(1_000)[1:])
+
+    def compact(self) -> object:
+        for message in (next(self._more), next(self._more)):
+            body = MessageAdded(message=message)
+            entry_id = EntryId(len(self._view.items) + 10)
+            self._view = self._view.apply(Entry(id=entry_id, at=1.0, body=body))
+        return _compact(self._view)
+
+
+def _compact(view: View) -> Compacted | Stuck:
+    return compact_by_rules(view, _FIT_100K, Tiered(max_tokens=100_000), trigger="manual")
+
+
+def _continue(view: View) -> View:
     """Return the view after a compaction and 100 more messages."""
-    first = compact_by_rules(view, _FIT_100K, strategy)
+    first = _compact(view)
     assert isinstance(first, Compacted)
     number = len(view.items) + 10
     view = view.apply(Entry(id=EntryId(number), at=1.0, body=first))
@@ -136,13 +165,18 @@ def _continue(view: View, strategy: Tiered) -> View:
     return view
 
 
-def _measure_memory(messages: Sequence[Message]) -> tuple[View, int]:
-    """Return the view of some messages, and the bytes that it holds beside them."""
+def _measure_memory(messages: Sequence[Message]) -> tuple[View, tuple[int, int]]:
+    """Return the view of some messages, and the bytes that it holds beside them.
+
+    The second number is after a digest, which remembers what it read.
+    """
     tracemalloc.start()
     view = _view_of(messages)
-    held, _ = tracemalloc.get_traced_memory()
+    before, _ = tracemalloc.get_traced_memory()
+    _compact(view)
+    after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return view, held
+    return view, (before, after)
 
 
 _FIT_100K = ContextPolicy(thresholds=Thresholds(compact=0.5))

@@ -36,8 +36,10 @@ JSON_DECODERS = {
     "config/documents.py",
     "core/json_text.py",
     "extensions/project/languages.py",
+    "tools/sandbox/landlock_exec.py",
 }
-"""The only modules with a JSON decoder of their own; all handle deep nesting."""
+"""The only modules with a JSON decoder of their own; all handle deep nesting. `landlock_exec` runs
+as a program of its own and reads only what Clew itself passes to it."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """Process groups: start a program in a group of its own, read its pipes, end the whole group.
 
+A guard ends the group if Clew itself is killed; see `guard_call`.
+
 Use pipes of your own (`os.pipe`) rather than the event loop's: waiting for the program must not
 depend on a background child that keeps a pipe open.
 """
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
+from subprocess import DEVNULL
 
 import anyio
 from anyio import CancelScope
@@ -56,6 +60,85 @@ async def start_group(
             pass_fds=pass_fds,
         )
     return process  # noqa: RET504  (mypy: a cancel scope may swallow)
+
+
+CALL_VARIABLE = "CLEW_CALL"
+"""Marks the processes of one call, also those that leave its process group."""
+
+_GUARD = """
+trap '' HUP INT QUIT TERM
+group=
+while read -r line; do
+    [ "$line" = done ] && exit
+    group=$line
+done
+[ -n "$group" ] && kill -s KILL -- "-$group"
+for round in 1 2 3; do
+    for file in /proc/[0-9]*/environ; do
+        grep -qsaF "$1" "$file" || continue
+        pid=${file#/proc/}
+        kill -s KILL "${pid%/environ}"
+    done
+done
+"""
+"""Waits for the end of its input: without `done` before it, the process that wrote is dead."""
+
+
+class CallGuard:
+    """Kills the processes of one call if this process dies before they end."""
+
+    def __init__(self, writer: int, mark: str) -> None:
+        self.env: Mapping[str, str] = {CALL_VARIABLE: mark}
+        """For the environment of the program."""
+        self._writer = writer
+
+    def watch(self, process: Process) -> None:
+        """Guard the group of a program."""
+        self._send(str(process.pid))
+
+    def release(self) -> None:
+        """Leave the processes that still run alone."""
+        self._send("done")
+
+    def _send(self, line: str) -> None:
+        # Someone may have killed the guard.
+        with suppress(BrokenPipeError):
+            os.write(self._writer, f"{line}\n".encode())
+
+
+@asynccontextmanager
+async def guard_call() -> AsyncIterator[CallGuard]:
+    """Start a guard for one program; it ends with the block.
+
+    The guard is a shell that waits on a pipe. If this process is killed, even with SIGKILL, it
+    kills the group of the program, and on Linux the processes that have left the group and still
+    have the guard's variable. Background processes of a call that has ended are left alone.
+    """
+    mark = token_hex(16)
+    reader, writer = os.pipe()
+    shell: Process | None = None
+    try:
+        with CancelScope(shield=True), suppress(OSError):  # without a shell there is no guard
+            shell = await anyio.open_process(
+                ["/bin/sh", "-c", _GUARD, "clew-guard", f"{CALL_VARIABLE}={mark}"],
+                stdin=reader,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                cwd="/",
+                env={"PATH": os.defpath},
+                start_new_session=True,
+            )
+        os.close(reader)
+        guard = CallGuard(writer, mark)
+        try:
+            yield guard
+        finally:
+            guard.release()
+    finally:
+        os.close(writer)
+        if shell is not None:
+            with CancelScope(shield=True):
+                await shell.wait()
 
 
 async def terminate_group(process: Process, *, grace: float) -> None:

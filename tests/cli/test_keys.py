@@ -27,7 +27,7 @@ from clew.testing.fake_openai import (
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-8", "LOG-2")]
+pytestmark = [pytest.mark.anyio, pytest.mark.req("LOG-2")]
 
 KEY = "canary key/of+the user & 4711"
 """It looks like no known kind of key."""

@@ -9,7 +9,7 @@ from clew.context.compaction_plan import compact_by_rules, limit_summary, summar
 from clew.context.digest.name_index import add_names
 from clew.context.digest.passages import render_text
 from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks
-from clew.context.digest.rule_summary import write_digest
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
@@ -114,7 +114,7 @@ def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
         assistant(f"Let me look again, more carefully this time, {'a' * n}.") for n in range(30)
     ]
 
-    text = write_digest(list(view_of(*talk).items), max_units=260)
+    text = prepare_digest(list(view_of(*talk).items)).write(260)
 
     assert "port 8443" in text
 
@@ -152,8 +152,8 @@ def test_the_work_on_the_current_request_is_not_told_as_the_end_of_an_earlier_on
     items = list(view_of(user("First."), *work(0, 3), user("Second."), *work(1, 3)).items)
     current = items[4]
 
-    text = write_digest(
-        [item for item in items if item is not current], max_units=500, staying=[current]
+    text = prepare_digest([item for item in items if item is not current], staying=[current]).write(
+        500
     )
 
     turns = text.partition("\n\nFiles")[0]
@@ -224,10 +224,10 @@ def test_a_long_remark_is_split_and_gaps_are_marked() -> None:
 
 def test_a_conversation_that_is_digested_again_without_a_journal_keeps_what_the_user_said() -> None:
     items = [Item.of(EntryId(-1 - n), message) for n, message in enumerate(TALK)]
-    first = write_digest(items, max_units=300)
+    first = prepare_digest(items).write(300)
     more = [Item.of(EntryId(-9), user("And Rui has 3 dogs."))]
 
-    second = write_digest(more, max_units=300, previous=f"{first}\n\nAnd more.")
+    second = prepare_digest(more, previous=f"{first}\n\nAnd more.").write(300)
 
     assert "user: My sister Ines moved to Porto in March 2023 and keeps 14 bees." in second
     assert "user: And Rui has 3 dogs." in second
@@ -237,7 +237,7 @@ def test_requests_that_do_not_fit_are_truncated_and_the_rest_still_has_room() ->
     turns = [m for n in range(6) for m in (user(f"Task {n}: " + "detail " * 400), *work(n, 20))]
     items = list(view_of(*turns).items)
 
-    text = write_digest(items, max_units=700)
+    text = prepare_digest(items).write(700)
 
     for wanted in ("Task 0", "Task 5", "Files read", "file_5.py"):
         assert wanted in text
@@ -247,7 +247,7 @@ def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
     said = [f"Answer {n}: it is all the same, all of it is the same as before." for n in range(60)]
     talk = [m for n, text in enumerate(said) for m in (user(f"Why {n}?"), assistant(text))]
 
-    text = write_digest(list(view_of(*talk).items), max_units=900)
+    text = prepare_digest(list(view_of(*talk).items)).write(900)
 
     assert [one for one in said[-8:] if one not in text] == []
     assert "Why 0?" in text
@@ -256,8 +256,8 @@ def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
 def test_a_digest_with_no_requests_begins_with_its_other_sections() -> None:
     items = list(view_of(*work(0, 5)).items)
 
-    assert "Requests of the user" not in write_digest(items, max_units=300)
-    assert write_digest(items, max_units=1) == ""
+    assert "Requests of the user" not in prepare_digest(items).write(300)
+    assert prepare_digest(items).write(1) == ""
 
 
 def test_a_hard_limit_truncates_even_the_request_and_leaves_room_for_a_summary() -> None:
@@ -289,7 +289,7 @@ def test_arguments_of_many_short_strings_are_cut_to_the_shortest() -> None:
 def test_a_digest_of_a_very_long_past_of_work_reads_only_the_newest_lines() -> None:
     turns = [m for n in range(60) for m in (user(f"Task {n}."), *work(n, 300))]
 
-    text = write_digest(list(view_of(*turns).items), max_units=2_000)
+    text = prepare_digest(list(view_of(*turns).items)).write(2_000)
 
     assert "Task 0." in text
     assert "line 299 is in src/file_59.py" in text

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import legal_cuts
-from clew.context.digest.name_index import _NAME, NameFinder
-from clew.context.digest.rule_summary import write_digest
+from clew.context.digest.passages import count_names, find_names
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.state_ledger import gather_state
-from clew.context.digest.tool_steps import list_steps
+from clew.context.digest.step_log import list_steps
 from clew.context.estimate import text_units
 from clew.context.items import Items
 from clew.context.plan import measure_words, sum_words
@@ -154,7 +154,7 @@ def test_a_view_with_a_lost_call_is_cut_as_a_whole() -> None:
 
 @given(st.text(alphabet="ab1_/.@- é計\n", max_size=60) | st.text(max_size=40))
 def test_names_are_found_in_tokens_as_in_the_whole_text(text: str) -> None:
-    assert NameFinder().count(text) == Counter(_NAME.findall(text))
+    assert count_names(text) == Counter(find_names(text))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_names_are_found_in_tokens_as_in_the_whole_text(text: str) -> None:
 def test_a_digest_of_a_text_without_lines_is_short_and_quotes_no_more_than_it_may(
     text: str,
 ) -> None:
-    digest = write_digest(items(user("go"), run("cat dump", text), user(text)), max_units=500)
+    digest = prepare_digest(items(user("go"), run("cat dump", text), user(text))).write(500)
 
     assert digest
     assert text_units(digest) <= 500

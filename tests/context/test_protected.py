@@ -5,6 +5,7 @@ from msgspec import json
 
 from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_plan import compact_by_rules, plan_without_summary
+from clew.context.digest.step_log import StepLog
 from clew.context.file_versions import RESTORED_HEADING, find_versions
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
@@ -165,7 +166,9 @@ TEXT = "def f():\n    return 1\n\n\ndef g():\n    return 1\n"
 
 
 def versions(*bodies: Body) -> dict[str, str]:
-    return {one.path: one.text for one in find_versions(view_of(*bodies).items)}
+    log = StepLog()
+    log.extend(view_of(*bodies).items)
+    return {one.path: one.text for one in find_versions(log)}
 
 
 @pytest.mark.parametrize(

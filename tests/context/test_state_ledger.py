@@ -12,7 +12,7 @@ from clew.context.digest.file_activity import find_root
 from clew.context.digest.sections import TextSection, fill_sections
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.state_ledger import StateLedger, gather_state, render_state
-from clew.context.digest.tool_steps import list_steps
+from clew.context.digest.step_log import list_steps
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import CallId

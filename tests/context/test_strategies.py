@@ -14,7 +14,7 @@ from clew.context.cleared_results import (
 from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import batches
-from clew.context.digest.rule_summary import write_digest
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.economy import CachePrices
 from clew.context.items import Item, ItemKind
 from clew.context.plan import Budget, Strategy, Stuck
@@ -453,7 +453,7 @@ def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing(
 def test_a_digest_of_a_very_long_past_reads_only_the_newest_of_it() -> None:
     view = view_of(*talk(300, words=500), *talk(1))
 
-    text = write_digest(list(view.items), max_units=500)
+    text = prepare_digest(list(view.items)).write(500)
 
     assert text.startswith("602 earlier messages")
 

@@ -10,7 +10,7 @@ from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.name_index import NameIndex
 from clew.context.digest.passages import split_passages, strip_line_number
-from clew.context.digest.rule_summary import write_digest
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.estimate import text_units
 from clew.context.items import Item, Items
 from clew.context.policy import ContextPolicy
@@ -113,7 +113,7 @@ def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> 
 
 @pytest.mark.req("STR-3")
 def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
-    text = write_digest(WORK, max_units=500)
+    text = prepare_digest(WORK).write(500)
 
     for expected in ("Files changed:\n- src/app.py", "(#2 to #9)"):
         assert expected in text
@@ -123,7 +123,7 @@ def test_a_digest_says_what_was_asked_touched_and_answered() -> None:
 def test_a_digest_keeps_to_its_size_and_prefers_what_is_new(size: int) -> None:
     many = items(*(user(f"request number {number} about some things") for number in range(100)))
 
-    text = write_digest(many, max_units=size)
+    text = prepare_digest(many).write(size)
 
     assert text_units(text) <= size
     if "request" in text:
@@ -137,8 +137,8 @@ def test_a_digest_of_anything_keeps_to_its_size_and_is_the_same_twice(
 ) -> None:
     everything = list(fold(entries).items)
 
-    assert text_units(write_digest(everything, max_units=size)) <= size
-    assert write_digest(everything, max_units=size) == write_digest(everything, max_units=size)
+    assert text_units(prepare_digest(everything).write(size)) <= size
+    assert prepare_digest(everything).write(size) == prepare_digest(everything).write(size)
 
 
 def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
@@ -150,7 +150,7 @@ def test_a_digest_quotes_a_file_that_was_read_twice_only_once() -> None:
         tool_result(EDIT, f"1\t{line}"),
     )
 
-    assert write_digest(twice, max_units=300).count(line) == 1
+    assert prepare_digest(twice).write(300).count(line) == 1
 
 
 def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
@@ -161,7 +161,7 @@ def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
     )
     staying = [Item.of(EntryId(9), user("wonderful_identifier stays"))]
 
-    names = write_digest(gone, max_units=90, staying=staying).rpartition("Names that came up")[2]
+    names = prepare_digest(gone, staying=staying).write(90).rpartition("Names that came up")[2]
 
     assert "other_long_identifier" in names
     assert "wonderful_identifier" not in names
@@ -268,8 +268,8 @@ def test_a_digest_does_not_quote_the_files_that_follow_it() -> None:
     line = "limit = find_the_limit(window)"
     work = items(user("go"), assistant(READ), tool_result(READ, line))
 
-    assert line in write_digest(work, max_units=300)
-    assert line not in write_digest(work, max_units=300, beside=("", f"```\n{line}\n```"))
+    assert line in prepare_digest(work).write(300)
+    assert line not in prepare_digest(work, beside=("", f"```\n{line}\n```")).write(300)
 
 
 def test_a_bare_number_is_a_name_only_in_calls() -> None:
@@ -336,7 +336,7 @@ def test_without_a_journal_a_digest_quotes_the_earlier_summary() -> None:
 def test_a_digest_of_messages_without_entries_names_no_numbers() -> None:
     alone = [Item.of(EntryId(-n), user("where is the report?")) for n in (2, 1)]
 
-    text = write_digest(alone, max_units=200)
+    text = prepare_digest(alone).write(200)
 
     assert text.startswith("2 earlier messages were set aside.")
     assert "#" not in text

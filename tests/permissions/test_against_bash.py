@@ -126,16 +126,24 @@ class Playground:
         for old in (*self.log.iterdir(), *self.work.iterdir()):
             old.unlink()
         (self.work / "f").write_text("")
-        # Reading to its end waits for what the line leaves running behind it.
-        subprocess.run(
-            ["bash", "-c", line],
-            cwd=self.work,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
+        # Every process of the line inherits the pipe, also those in the background with other
+        # output: reading to its end waits for them all.
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb") as ended:
+            try:
+                subprocess.run(
+                    ["bash", "-c", line],
+                    cwd=self.work,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    check=False,
+                    timeout=60,
+                    pass_fds=(writer,),
+                )
+            finally:
+                os.close(writer)
+            ended.read()
         return list(self._ran())
 
     def _ran(self) -> Iterator[tuple[str, ...]]:

@@ -48,7 +48,7 @@ def fetch(address: str) -> Access:
 
 
 async def test_without_a_user_to_ask_a_question_is_a_denial() -> None:
-    decision = await Gate(cwd=HERE).judge(bash("ls"))
+    decision = await Gate(cwd=HERE).judge(bash("make"))
 
     assert decision.verdict is Verdict.DENY
     assert "there is no user to ask" in decision.reason
@@ -66,7 +66,7 @@ async def test_without_a_user_to_ask_a_question_is_a_denial() -> None:
 async def test_the_answer_of_a_person_decides(answer: Approval, verdict: Verdict) -> None:
     gate = Gate(cwd=HERE, ask=Person(answer))
 
-    decision = await gate.judge(bash("ls"))
+    decision = await gate.judge(bash("make"))
 
     assert decision.verdict is verdict
     assert "the user" in decision.reason
@@ -196,6 +196,6 @@ async def test_a_denied_call_is_not_a_question() -> None:
 async def test_the_gate_can_say_what_another_mode_would_decide() -> None:
     gate = Gate(cwd=HERE)
 
-    assert gate.decide(bash("ls")).verdict is Verdict.ASK
-    assert gate.decide(bash("ls"), gate.policy(PermissionMode.BYPASS)).verdict is Verdict.ALLOW
+    assert gate.decide(bash("make")).verdict is Verdict.ASK
+    assert gate.decide(bash("make"), gate.policy(PermissionMode.BYPASS)).verdict is Verdict.ALLOW
     assert gate.mode is PermissionMode.DEFAULT

@@ -60,8 +60,6 @@ NOT_ALLOWED_BY = {
         "pnpm a\rcurl evil",
         "",
         "# pnpm a",
-        "true",
-        "echo pnpm a",
         "sudo pnpm a",
         "ssh host pnpm a",
         "'pnpm a'",

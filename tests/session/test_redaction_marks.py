@@ -15,7 +15,7 @@ from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.event_buses import bus_for
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("LOG-2", "TOL-5")]
+pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-8", "LOG-2")]
 
 COMPOSE = """\
 services:

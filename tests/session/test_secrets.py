@@ -86,3 +86,27 @@ async def test_no_secret_of_the_corpus_is_on_disk_or_sent(tmp_path: Path) -> Non
         assert body not in shown, f"{kind} was shown"
     assert stored.count("[redacted:") > len(secrets) * 4
     assert len(secrets) >= 60
+
+
+class KeyedProvider(ScriptedProvider):
+    """A provider with a key that looks like no known kind."""
+
+    secrets = ("key of the second provider",)
+
+
+@pytest.mark.req("LOG-2")
+async def test_the_key_of_a_provider_that_a_session_changes_to_is_redacted(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(f"{KeyedProvider.secrets[0]} and more")
+    read = call_reply(("Read", {"file_path": "notes.txt"}))
+    second = KeyedProvider([read, "done"])
+
+    async with Session(
+        ScriptedProvider(["hi"]), model="m", tools=builtin_tools(), cwd=tmp_path
+    ) as session:
+        await session.run("hello")
+        await session.set_model("m", provider=second)
+        await session.run("go")
+
+    sent = str(second.requests[-1])
+    assert "[redacted:value] and more" in sent
+    assert KeyedProvider.secrets[0] not in sent

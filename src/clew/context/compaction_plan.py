@@ -23,6 +23,7 @@ from clew.core.entries import Compacted, Trigger
 from clew.core.text import pluralize, truncate_middle
 from clew.core.usage import Usage
 
+_SUMMARY = ItemKind.SUMMARY
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
 _LEAST_DIGEST = 60
@@ -149,7 +150,7 @@ def is_worth_a_call(view: View, plan: Reduce, budget: Budget) -> bool:
 def _find_plan_fault(
     view: View, plan: Reduce, budget: Budget, *, must: bool, shortest: bool
 ) -> str:
-    if not (must or plan.replaced or any(i.kind is not ItemKind.SUMMARY for i in plan.dropped)):
+    if not (must or plan.replaced or any(item.kind is not _SUMMARY for item in plan.dropped)):
         return "only the summary could be shortened"
     gone = plan.dropped_units
     if plan.wording is Wording.NOTICE:
@@ -216,29 +217,26 @@ def summarise_by_rules(
     author = "model" if notes else "rules"
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
-    gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
+    gone = [item for item in plan.dropped if item.kind is not _SUMMARY]
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
-    dropped = plan.dropped_ids
-    staying = [
-        item
-        for item in view.items
-        if item.entry_id not in dropped and item.kind is not ItemKind.SUMMARY
-    ]
-    from clew.context.digest.rule_summary import write_digest  # noqa: PLC0415 - few sessions ever need it
+    from clew.context.digest.history import History  # noqa: PLC0415 - few sessions ever need it
+    from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415 - the same
 
-    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
-    digest = write_digest(
+    staying = view.items.without(plan.dropped_ids)
+    digest = prepare_digest(
         [*view.archived, *view.restore_texts(gone)],
-        max_units=max(least, budget.summary - view.meter(notes)),
-        staying=staying,
+        staying=[item for item in staying if item.kind is not _SUMMARY],
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,
         beside=(notes, budget.beside),
-        meter=view.meter,
+        conversation=view.list_conversation(),
+        history=view.memo.get(History),
     )
-    text = f"{notes}\n\n{digest}" if notes else digest
+    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
+    told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)
+    text = f"{notes}\n\n{told}" if notes else told
     return WrittenSummary(text=text, author=author, notes=notes, usage=usage)
 
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.tool_steps import ToolStep, list_steps
+from clew.context.digest.history import History
+from clew.context.digest.step_log import StepLog
+from clew.context.digest.tool_steps import ToolStep
 from clew.context.estimate import text_units
-from clew.context.items import Item
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
 from clew.context.view import View
@@ -51,11 +52,11 @@ class RestoredFiles(Struct, frozen=True, kw_only=True):
         return replace(summary, text=f"{summary.text}\n\n{self.text}")
 
 
-def find_versions(items: Sequence[Item]) -> list[FileVersion]:
+def find_versions(log: StepLog) -> list[FileVersion]:
     """Return the files that were edited and whose text is known, the last edited first."""
     known: dict[str, FileVersion] = {}
-    edited = {change.path for step in list_steps(items, newest=0) for change in step.edits}
-    for step in list_steps(items) if edited else ():
+    edited = {change.path for step in log.list_steps(newest=0) for change in step.edits}
+    for step in log.list_steps() if edited else ():
         changes = step.edits
         for change in changes:
             version = _apply_change(known.pop(change.path, None), step, change.path)
@@ -75,7 +76,9 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
     """
     if not plan.dropped or plan.wording is Wording.NOTICE:
         return RestoredFiles(text="", budget=budget)
-    versions = find_versions(_list_originals(view))
+    history = view.memo.get(History)
+    history.follow(view.list_conversation())
+    versions = find_versions(history.state.steps)
     if not versions:
         return RestoredFiles(text="", budget=budget)
     gone = plan.dropped_ids | {change.entry_id for change in plan.replaced}
@@ -99,11 +102,6 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
         beside=text,
     )
     return RestoredFiles(text=text, budget=rest)
-
-
-def _list_originals(view: View) -> list[Item]:
-    """Return all messages with the text that they had before results were cleared."""
-    return view.restore_texts([*view.archived, *view.items])
 
 
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:

@@ -1,9 +1,10 @@
 """The messages of a view: an immutable sequence that grows by one in constant time."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import accumulate
+from itertools import accumulate, compress
+from operator import attrgetter
 from typing import overload
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
 
 _GROWTH = 1.1
+_entry_id = attrgetter("entry_id")
 
 
 class ItemKind(IntEnum):
@@ -158,25 +160,51 @@ class ItemIndex(Struct, frozen=True):
     """The units before each item, and the total; begins with 0."""
 
 
+class _Index(Struct, gc=False):
+    """What is computed from items: lists that longer sequences share, and their own totals."""
+
+    ids: list[EntryId]
+    sums: list[int]
+    """The units before each item, and the total; begins with 0."""
+    outgoing: list[Message] | LazyList[Message]
+    tally: Tally
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> "_Index":
+        tally = Tally([0] * len(ItemKind))
+        tally.extend(items, 0)
+        return cls(
+            ids=[item.entry_id for item in items],
+            sums=list(accumulate([item.units for item in items], initial=0)),
+            outgoing=[outgoing_message(item) for item in items if item.message.parts],
+            tally=tally,
+        )
+
+    def extend(self, items: Iterable[Item], length: int) -> "_Index":
+        """Return the index of a longer sequence; `length` is that of this one."""
+        for item in items:
+            self.ids.append(item.entry_id)
+            self.sums.append(self.sums[-1] + item.units)
+            if item.message.parts:
+                self.outgoing.append(outgoing_message(item))
+        tally = self.tally.copy()
+        tally.extend(items, length)
+        return _Index(self.ids, self.sums, self.outgoing, tally)
+
+
 class Items(Sequence[Item]):
-    """An immutable sequence of items with running sums.
+    """An immutable sequence of items with running sums, which are computed on first use.
 
     Appending shares the storage of the shorter sequence: two sequences differ only in their
     length. Appending to a sequence that is empty or not the longest makes a copy.
     """
 
-    __slots__ = ("_ids", "_length", "_outgoing", "_store", "_sums", "_tally")
+    __slots__ = ("_length", "_made", "_store")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._store: list[Item] | LazyList[Item] = list(items)
         self._length = len(self._store)
-        self._ids = [item.entry_id for item in self._store]
-        self._sums = list(accumulate((item.units for item in self._store), initial=0))
-        self._outgoing: list[Message] | LazyList[Message] = [
-            outgoing_message(item) for item in self._store if item.message.parts
-        ]
-        self._tally = Tally([0] * len(ItemKind))
-        self._tally.extend(self._store, 0)
+        self._made: _Index | None = None
 
     @classmethod
     def restore(
@@ -188,16 +216,26 @@ class Items(Sequence[Item]):
         tally: Tally,
     ) -> "Items":
         """Return items with known sums, without making any of them."""
+        return cls._share(items, len(items), _Index(known.ids, known.sums, outgoing, tally))
+
+    @classmethod
+    def _share(
+        cls, store: list[Item] | LazyList[Item], length: int, index: _Index | None
+    ) -> "Items":
         made = cls.__new__(cls)
-        made._store, made._outgoing = items, outgoing
-        made._ids, made._sums, made._length = known.ids, known.sums, len(items)
-        made._tally = tally
+        made._store, made._length, made._made = store, length, index
         return made
+
+    @property
+    def _index(self) -> _Index:
+        if self._made is None:
+            self._made = _Index.of(self._store)
+        return self._made
 
     def export_index(self) -> tuple["ItemIndex", Tally]:
         """Return the arguments of `restore` beside the messages."""
-        known = ItemIndex(ids=self.ids, sums=self._sums[: self._length + 1])
-        return known, self._tally
+        known = ItemIndex(ids=self.ids, sums=self._index.sums[: self._length + 1])
+        return known, self._index.tally
 
     def iter_made(self) -> Iterable[tuple[int, Item]]:
         """Yield the items that are made already, with their indices."""
@@ -213,30 +251,26 @@ class Items(Sequence[Item]):
 
     def extend(self, items: Sequence[Item]) -> "Items":
         """Return the sequence that ends with `items`; this one is unchanged."""
-        if not self._length or len(self._store) != self._length:
+        if len(self._store) != self._length or not self._length:
             return Items((*self, *items))
-        for item in items:
-            self._store.append(item)
-            self._ids.append(item.entry_id)
-            self._sums.append(self._sums[-1] + item.units)
-            if item.message.parts:
-                self._outgoing.append(outgoing_message(item))
-        longer = Items.__new__(Items)
-        longer._store, longer._ids, longer._sums = self._store, self._ids, self._sums
-        longer._outgoing = self._outgoing
-        longer._length, longer._tally = self._length + len(items), self._tally.copy()
-        longer._tally.extend(items, self._length)
-        return longer
+        index = self._index.extend(items, self._length)
+        self._store.extend(items)
+        return self._share(self._store, self._length + len(items), index)
+
+    def without(self, entries: Container[EntryId]) -> list[Item]:
+        """Return the items that do not belong to `entries`."""
+        stays = [entry_id not in entries for entry_id in self.ids]
+        return list(compress(self._store, stays))
 
     @property
     def ids(self) -> list[EntryId]:
         """The entries of the items."""
-        return self._ids[: self._length]
+        return self._index.ids[: self._length]
 
     @property
     def totals(self) -> tuple[int, ...]:
         """Units by `ItemKind`; reasoning is separate from its message."""
-        return tuple(self._tally.totals)
+        return tuple(self._index.tally.totals)
 
     @property
     def outgoing(self) -> list[Message]:
@@ -244,27 +278,27 @@ class Items(Sequence[Item]):
 
         Always the same objects, so encoders can cache them by identity.
         """
-        return self._outgoing[: self._tally.outgoing]
+        return self._index.outgoing[: self._index.tally.outgoing]
 
     @property
     def is_complete(self) -> bool:
         """True if every call has its result directly after it, and every result its call."""
-        return self._tally.is_matched and not self._tally.waiting
+        return self.is_matched and not self._index.tally.waiting
 
     @property
     def is_matched(self) -> bool:
         """True if every result follows its call, and only the last calls may lack theirs."""
-        return self._tally.is_matched
+        return self._index.tally.is_matched
 
     @property
     def turns(self) -> int:
         """Number of user messages."""
-        return self._tally.turns
+        return self._index.tally.turns
 
     @property
     def past_reasoning(self) -> int:
         """Units of thinking before the last user message."""
-        return self._tally.past_reasoning
+        return self._index.tally.past_reasoning
 
     @property
     def has_new_results(self) -> bool:
@@ -273,15 +307,17 @@ class Items(Sequence[Item]):
         A caller that checks all results only then has a constant cost per message, however
         long the conversation.
         """
-        return self._tally.marked_at > self._tally.answered_at
+        return self._index.tally.marked_at > self._index.tally.answered_at
 
     def units(self, start: int = 0) -> int:
         """Return the units of the items from index `start` on."""
-        return self._sums[self._length] - self._sums[start]
+        sums = self._index.sums
+        return sums[self._length] - sums[start]
 
     def find_start(self, units: int) -> int:
         """Return the first index from which on the items take at most `units`."""
-        return bisect_left(self._sums, self._sums[self._length] - units, hi=self._length)
+        sums = self._index.sums
+        return bisect_left(sums, sums[self._length] - units, hi=self._length)
 
     def __len__(self) -> int:
         return self._length
@@ -305,7 +341,7 @@ class Items(Sequence[Item]):
         return isinstance(other, Items) and list(self) == list(other)
 
     def __hash__(self) -> int:
-        return hash((self._length, self._sums[self._length]))
+        return hash((self._length, self.units()))
 
     def __repr__(self) -> str:
         return f"Items({self._length} items, {self.units()} units)"
@@ -313,6 +349,11 @@ class Items(Sequence[Item]):
 
 NO_ITEMS = Items()
 """An empty sequence, which views share: nothing is ever added to its storage."""
+
+
+def sort_items(items: list[Item]) -> list[Item]:
+    """Sort items by their entries; ids without an entry count down from -1."""
+    return sorted(items, key=_entry_id, reverse=bool(items) and items[-1].entry_id < 0)
 
 
 def outgoing_message(item: Item) -> Message:

@@ -1,4 +1,4 @@
-"""`LazyList` and `LazyMapping`: collections that make their elements on first access."""
+"""`LazyList`, `LazyMapping` and `Memo`: collections that make their elements on first access."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast, overload
@@ -126,5 +126,29 @@ class LazyMapping(Mapping[_K, _T]):
 
     def __len__(self) -> int:
         return len(self._held)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Memo:
+    """One value per type, which continues its work as a conversation grows.
+
+    The values are caches that never change a result. So all memos are equal: views that differ
+    only in what was asked of them are equal too.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[type, object] = {}
+
+    def get(self, kind: type[_T]) -> _T:
+        """Return the value of a type, which is made without arguments."""
+        if kind not in self._held:
+            self._held[kind] = kind()
+        return cast("_T", self._held[kind])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memo)
 
     __hash__ = None  # type: ignore[assignment]

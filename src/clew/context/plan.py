@@ -21,6 +21,7 @@ _MOST_SUMMARY = 16_000
 """In tokens; a longer summary adds cost and little value."""
 
 
+_USER = ItemKind.USER
 _entry_id, _units = attrgetter("entry_id"), attrgetter("units")
 
 
@@ -91,7 +92,7 @@ class Budget(Struct, frozen=True, kw_only=True):
 
 def measure_words(item: Item) -> int:
     """Return the units of a user message in a summary; 0 for other messages."""
-    return item.units + _FRAME if item.kind is ItemKind.USER else 0
+    return item.units + _FRAME if item.kind is _USER else 0
 
 
 def sum_words(items: Items) -> int:
@@ -124,7 +125,7 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def dropped_words(self) -> int:
         """The sum of `measure_words` of `dropped`."""
-        return sum([measure_words(item) for item in self.dropped if item.kind is ItemKind.USER])
+        return sum([measure_words(item) for item in self.dropped if item.kind is _USER])
 
     def count_staying(self, view: View) -> int:
         """Return the size of what the plan leaves in `view`, in units."""

@@ -103,7 +103,7 @@ def choose_protected(items: Sequence[Item], rules: Sequence[str], *, room: int) 
 def _list_protected(items: Sequence[Item], rules: Sequence[str]) -> "list[ToolStep]":
     if not rules and not _has_skill(items):
         return []
-    from clew.context.digest.tool_steps import list_steps  # noqa: PLC0415 - few sessions need it
+    from clew.context.digest.step_log import list_steps  # noqa: PLC0415 - few sessions need it
 
     parsed = [parse_protection(rule) for rule in rules]
     return [step for step in list_steps(items) if _is_protected(step, parsed)]

@@ -7,13 +7,13 @@ stored: it can always be computed again from the journal.
 from collections.abc import Container, Iterable, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from clew.context.calibration import convert_tokens, default_for, learn
 from clew.context.estimate import Framing, Meter, text_units, tool_units
-from clew.context.items import NO_ITEMS, Item, ItemKind, Items
-from clew.context.lazy_list import LazyMapping
+from clew.context.items import NO_ITEMS, Item, ItemKind, Items, sort_items
+from clew.context.lazy_list import LazyMapping, Memo
 from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
 from clew.context.truncation import apply_replacement
@@ -42,6 +42,7 @@ from clew.core.usage import Usage
 
 SUMMARY_HEADING = "[Context Summary]"
 _MOST_PER_UNIT, _MOST_HIDDEN = 20, 1_000_000
+_SUMMARY = ItemKind.SUMMARY
 _NO_SETUP = SetupChanged(model=ModelFacts(name=""))
 
 
@@ -87,6 +88,8 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     """The model's answers so far, with or without a provider's count."""
     called_at: float = 0.0
     """Time of the last of them."""
+    memo: Memo = field(default_factory=Memo)
+    """Shared with the views that follow, which continue what it holds."""
 
     @property
     def units(self) -> int:
@@ -119,6 +122,13 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
 
+    def list_conversation(self) -> list[Item]:
+        """Return all messages since the last clear, in order and in their original text."""
+        every = [*self.archived, *self.items]
+        if self.items and self.items[0].kind is ItemKind.SUMMARY:
+            every = [item for item in every if item.kind is not _SUMMARY]
+        return sort_items(self.restore_texts(every))
+
     def restore_texts(self, items: list[Item]) -> list[Item]:
         """Return `items` with the text that they had before they were cleared or shortened."""
         if not self.originals:
@@ -137,8 +147,7 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
         """Return the items after the compaction of `entry_id`."""
         made = [make_summary(self, entry_id, summary)] if summary else []
         made += [self.measure(entry_id, message) for message in inserted]
-        kept = [item for item in self.items if item.entry_id not in dropped]
-        return Items([*made, *_replace_texts(self, kept, replaced)])
+        return Items([*made, *_replace_texts(self, self.items.without(dropped), replaced)])
 
     def apply(self, entry: Entry) -> "View":
         """Return the view after `entry`.
@@ -317,11 +326,7 @@ def _is_credible(usage: Usage, units: int) -> bool:
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
-    gone = [
-        item
-        for item in view.items
-        if item.entry_id in dropped and item.kind is not ItemKind.SUMMARY
-    ]
+    gone = [item for item in view.items if item.kind is not _SUMMARY and item.entry_id in dropped]
     items = view.reduce_items(
         dropped, body.replaced, entry_id=entry_id, summary=body.summary, inserted=body.inserted
     )

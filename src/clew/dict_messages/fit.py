@@ -189,12 +189,13 @@ def _summarise(
 
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:
     now = {item.entry_id: item for item in view.items}
-    placed = list(zip(given.view.items, given.indices, strict=True))
-    left = {index for item, index in placed if item.entry_id not in now}
-    stays = [(now[item.entry_id] is item, index) for item, index in placed if item.entry_id in now]
-    same = {index for unchanged, index in stays if unchanged}
+    items, indices = given.view.items, given.indices
+    left = {n for n, entry_id in zip(indices, items.ids, strict=True) if entry_id not in now}
+    stays = [(place, now[one]) for place, one in enumerate(items.ids) if one in now]
+    same = {indices[place] for place, item in stays if item is items[place]}
     # A message of which one slice stays and another does not is shortened.
-    cleared = {index for unchanged, index in stays if not unchanged} | (left & same)
+    cleared = {indices[place] for place, item in stays if item is not items[place]}
+    cleared |= left & same
     gone = tuple(sorted(left - cleared))
     changed = left | cleared
     return FitReport(

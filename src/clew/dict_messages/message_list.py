@@ -119,8 +119,8 @@ def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
     meter = (meter_for(model) if model else None) or text_units
     framing = family_of(model or "").framing
     items = [
-        Item.of(_id(number), one, meter=meter, framing=framing)
-        for number, one in enumerate(messages)
+        Item.of(EntryId(-number), one, meter=meter, framing=framing)
+        for number, one in enumerate(messages, start=1)
     ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
         items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter, framing=framing)

@@ -47,29 +47,35 @@ def replace_file(
         OSError: The file cannot be written; what was there before is unchanged.
     """
     opened = _open_any_folder if follow_folders else partial(open_folder, create=True)
-    with opened(path.parent) as folder:
-        replaced = _regular_file(path.name, folder)
-        # 0o666 lets the kernel apply the umask; reading it in Python would race with threads.
-        first_mode = 0o666 if mode is None and replaced is None else 0o600
-        with _temporary_name(folder) as temporary:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with os.fdopen(os.open(temporary, flags, first_mode, dir_fd=folder), "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                if replaced is not None:
-                    with suppress(OSError):
-                        os.fchown(stream.fileno(), replaced.st_uid, replaced.st_gid)
-                    _copy_attributes(stream.fileno(), path.name, folder)
-                    mode = stat.S_IMODE(replaced.st_mode) if mode is None else mode
-                if mode is not None:
-                    os.fchmod(stream.fileno(), mode)
-                if durable:
-                    os.fsync(stream.fileno())
-            if before_rename is not None:
-                before_rename()
-            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    with opened(path.parent) as folder, _temporary_name(folder) as temporary:
+        _write_beside(path.name, temporary, data, folder=folder, mode=mode, durable=durable)
+        if before_rename is not None:
+            before_rename()
+        os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     if durable:
         sync_folder(path.parent)
+
+
+def _write_beside(
+    name: str, temporary: str, data: bytes, *, folder: int, mode: int | None, durable: bool
+) -> None:
+    """Write a temporary file that has the owner, permissions and attributes of another one."""
+    replaced = _regular_file(name, folder)
+    # 0o666 lets the kernel apply the umask; reading it in Python would race with threads.
+    first_mode = 0o666 if mode is None and replaced is None else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(temporary, flags, first_mode, dir_fd=folder), "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        if replaced is not None:
+            with suppress(OSError):
+                os.fchown(stream.fileno(), replaced.st_uid, replaced.st_gid)
+            _copy_attributes(stream.fileno(), name, folder)
+            mode = stat.S_IMODE(replaced.st_mode) if mode is None else mode
+        if mode is not None:
+            os.fchmod(stream.fileno(), mode)
+        if durable:
+            os.fsync(stream.fileno())
 
 
 def replace_with_link(path: Path, target: str) -> None:
@@ -170,6 +176,11 @@ def _regular_file(name: str, folder: int) -> os.stat_result | None:
     except OSError:
         return None
     return facts if stat.S_ISREG(facts.st_mode) else None
+
+
+def _copy_owner(file: int, replaced: os.stat_result) -> None:
+    with suppress(OSError):
+        os.fchown(file, replaced.st_uid, replaced.st_gid)
 
 
 def _copy_attributes(handle: int, name: str, folder: int) -> None:

@@ -17,7 +17,7 @@ from clew.hooks.handlers import CommandHook
 from clew.hooks.output import ProcessResult
 from clew.hooks.protocol import HookInput
 from clew.hooks.settings import Hook
-from clew.process import read_pipe, start_group, terminate_group
+from clew.process import CallGuard, guard_call, read_pipe, start_group, terminate_group
 
 MAX_BYTES = 65_536
 """Kept of each output stream; the rest is read and dropped."""
@@ -80,18 +80,27 @@ async def run_process(
     """Run a command to its end and return what it printed.
 
     Children that still hold its pipes are terminated then. A child that closed them, such as a
-    server that the command started, keeps running. Cancellation terminates the whole group.
+    server that the command started, keeps running. Cancellation terminates the whole group; if
+    this process is killed, a guard does that.
 
     Raises:
         OSError: The command cannot be started.
         ValueError: An argument holds a null character.
     """
+    async with guard_call() as guard:
+        return await _run_guarded(argv, guard, stdin=stdin, cwd=cwd, env=env)
+
+
+async def _run_guarded(
+    argv: Sequence[str], guard: CallGuard, *, stdin: bytes, cwd: Path, env: Mapping[str, str]
+) -> ProcessResult:
     pipes = [Pipe.open() for _ in range(3)]
     given, out, err = pipes
     heads = BoundedOutput(), BoundedOutput()
     try:
         descriptors = given.reader, out.writer, err.writer
-        process = await start_group(argv, pipes=descriptors, cwd=cwd, env=env)
+        process = await start_group(argv, pipes=descriptors, cwd=cwd, env={**env, **guard.env})
+        guard.watch(process)
         given.close_reader()
         out.close_writer()
         err.close_writer()

@@ -34,7 +34,9 @@ class _Matcher(Struct, frozen=True, kw_only=True):
     matches_guard: Callable[[Rule, Access, Path], bool]
     find_doubt: Callable[[Access, Sequence[Rule], Policy], str]
     find_allow_rules: Callable[[Access, Policy], tuple[Rule, ...] | str]
-    """The matching allow rules, none if the mode allows the call, or the reason to ask."""
+    """The matching allow rules, none if the mode allows the call, or the reason to ask.
+
+    The mode also allows a command line that only reads."""
 
 
 _COMMANDS = _Matcher(
@@ -107,6 +109,9 @@ def _from_allow_rules(found: tuple[Rule, ...] | str, access: Access, policy: Pol
     match found:
         case str():
             return Decision(Verdict.ASK, found)
+        case () if MODE_TABLE[policy.mode][access.risk] is Verdict.ASK:
+            reason = f"{policy.mode} mode allows commands that only read"
+            return Decision(Verdict.ALLOW, reason)
         case ():
             return Decision(Verdict.ALLOW, describe_mode(policy.mode, access.risk))
         case (rule,):

@@ -4,12 +4,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from clew.core.permissions import Access
+from msgspec import Struct
+
+from clew.core.permissions import Access, TargetKind
 from clew.permissions import command_files
 from clew.permissions.command_files import WorkingDirs, follow_cd
 from clew.permissions.match_text import allows_command, denies_text, spells
 from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
+from clew.permissions.read_only import only_reads
 from clew.permissions.rules import EDITING, READING, Rule, names_tool, select_allow_rules
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.file_arguments import knows_files_of
@@ -111,52 +114,74 @@ def _is_spelled_out(access: Access, command: ShellCommand, policy: Policy) -> bo
 
 
 def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
-    """Return the rules that together allow every command, or the reason to ask."""
+    """Return the rules that together allow every command, or the reason to ask.
+
+    Commands that only read need no rule. The result is empty when every command does.
+    """
     rules = select_allow_rules(policy.allow, access.tool)
     found: list[Rule] = []
     for target in access.targets:
         line = parse_line(target)
-        dirs = follow_cd(line, policy.cwd, access.start)
-        allowed = _allow_line(line, rules, dirs)
+        judge = _LineJudge(rules, policy, follow_cd(line, policy.cwd, access.start))
+        allowed = judge.allow_line(line, reading=_runs_in_shell(access))
         if allowed is None:
             return describe_mode(policy.mode, access.risk)
-        if reason := command_files.find_refusal(line, policy, dirs):
+        if reason := command_files.find_refusal(line, policy, judge.dirs):
             return reason
         found += allowed
     return tuple(dict.fromkeys(found))
 
 
-def _allow_line(line: CommandLine, rules: Sequence[Rule], dirs: WorkingDirs) -> list[Rule] | None:
-    """Return the rules that allow the commands of a line, or None if one command has none."""
-    found: list[Rule] = []
-    for command in line.commands:
-        if command.program == "cd" and command.name == "cd" and dirs.inside:
-            continue
-        each = _allow_command(command, rules)
-        if each is None:
+def _runs_in_shell(access: Access) -> bool:
+    """Does the shell of this machine run the line? Other tools only resemble command lines."""
+    return access.tool == "Bash" and access.kind is TargetKind.COMMAND
+
+
+class _LineJudge(Struct, frozen=True):
+    """Finds the rules that allow the commands of a line."""
+
+    rules: Sequence[Rule]
+    policy: Policy
+    dirs: WorkingDirs
+
+    def allow_line(self, line: CommandLine, *, reading: bool) -> list[Rule] | None:
+        """Return the rules that allow a line, none if it only reads, or None to ask."""
+        found: list[Rule] = []
+        for command in line.commands:
+            if command.program == "cd" and command.name == "cd" and self.dirs.inside:
+                continue
+            each = self.allow_command(command, reading=reading)
+            if each is None:
+                return None
+            found += each
+        # The settings of a repository in another folder may make git run a program.
+        if self.dirs.moved and any(map(self._is_risky_git, flatten(line.commands))):
             return None
-        found += each
-    # The settings of a repository in another folder may make git run a program.
-    if dirs.moved and any(command.program == "git" for command in flatten(line.commands)):
-        return None
-    return found or None
+        if found:
+            return found
+        writes = any(file.writes for file in line.files)
+        return [] if reading and line.commands and not writes else None
 
+    def allow_command(self, command: ShellCommand, *, reading: bool) -> list[Rule] | None:
+        """Return the rules that allow a command, none if it only reads, or None to ask."""
+        own = [rule for rule in self.rules if _allows(rule, command)]
+        if command.inert:
+            return own[:1]
+        if not command.inner:
+            reads = reading and not own and only_reads(command, self.policy, self.dirs)
+            return [] if reads else own[:1] or None
+        inner = [self.allow_command(each, reading=reading) for each in command.inner]
+        merged = [rule for each in inner if each is not None for rule in each]
+        if None not in inner:
+            if command.transparent:
+                return merged
+            return own[:1] + merged if own else None
+        programs = {each.name for each in flatten(command.inner)}
+        spelling = [rule for rule in own if all(spells(rule, program) for program in programs)]
+        return spelling[:1] or None
 
-def _allow_command(command: ShellCommand, rules: Sequence[Rule]) -> list[Rule] | None:
-    own = [rule for rule in rules if _allows(rule, command)]
-    if command.inert:
-        return own[:1]
-    if not command.inner:
-        return own[:1] or None
-    inner = [_allow_command(each, rules) for each in command.inner]
-    merged = [rule for each in inner if each is not None for rule in each]
-    if None not in inner:
-        if command.transparent:
-            return merged
-        return own[:1] + merged if own else None
-    programs = {each.name for each in flatten(command.inner)}
-    spelling = [rule for rule in own if all(spells(rule, program) for program in programs)]
-    return spelling[:1] or None
+    def _is_risky_git(self, command: ShellCommand) -> bool:
+        return command.program == "git" and not only_reads(command, self.policy, self.dirs)
 
 
 def _allows(rule: Rule, command: ShellCommand) -> bool:

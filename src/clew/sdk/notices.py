@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.core.json_text import decode_json
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.safe_read import read_regular
 
@@ -35,6 +36,6 @@ def take_notice(home: Path, name: str, text: str) -> str:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        return msgspec.json.decode(read_regular(path, limit=_MAX_BYTES), type=dict[str, str])
+        return decode_json(read_regular(path, limit=_MAX_BYTES), type=dict[str, str])
     except (OSError, ValueError):
         return {}

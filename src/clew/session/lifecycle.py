@@ -291,6 +291,10 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
     if provider.name != state.provider.name:
         state.summary_model = None
     state.provider = provider
+    if (known := state.tool_context.redact_values) is not None:
+        found = _list_secrets(provider, state.options) or ()
+        values = tuple(dict.fromkeys((*known, *found)))
+        state.tool_context = replace(state.tool_context, redact_values=values)
     state.journal.measure_by(meter_for(facts.name) or text_units)
     await _record_setup(state.journal, setup, state.options["calibrations"])
     state.report_context()

@@ -6,14 +6,15 @@ newest prose and the final answers are read.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.cleared_results import DELEGATION_TOOLS
-from clew.context.digest.sentence_cues import is_narration
+from clew.context.digest.sentence_cues import Topic, classify_sentence, is_narration
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
@@ -22,60 +23,98 @@ from clew.core.messages import Reasoning, ToolResult
 from clew.core.text import one_line, shorten_links
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
-    """A text that an agent wrote for a reader."""
+class Sentence(Struct, frozen=True, gc=False, kw_only=True):
+    """A sentence or a list item."""
+
+    lead: str
+    """The line that introduces the list it belongs to."""
+    text: str
+    topic: Topic
+    score: float
+    """How much it says."""
+    is_edge: bool
+    """True for the first and the last ones of a text."""
+
+
+class Prose(Struct, gc=False):
+    """A text that an agent wrote for a reader; it is split into sentences once."""
 
     entry_id: EntryId
     text: str
     weight: float
     """How much it says: a final answer more than a remark between two calls."""
-    turn: int
-    """The number of requests before it."""
     is_for_user: bool = True
     """False for thinking, the report of a subagent and an approved plan."""
+    _sentences: Sequence[Sentence] | None = None
 
     @property
     def is_thought(self) -> bool:
         """True if the model wrote it for itself."""
         return self.weight == _THOUGHT
 
+    @property
+    def sentences(self) -> Sequence[Sentence]:
+        """Its sentences and list items that say something."""
+        if self._sentences is None:
+            units = list(split_units(self.text)) if len(self.text) >= _LEAST else []
+            self._sentences = _classify_sentences(units)
+        return self._sentences
+
+
+def _classify_sentences(units: Sequence[tuple[str, str]]) -> list[Sentence]:
+    found: list[Sentence] = []
+    for place, (lead, text) in enumerate(units):
+        classified = classify_sentence(text, lead=lead)
+        if classified is not None:
+            topic, score = classified
+            edge = place < 2 or place >= len(units) - 3
+            found.append(Sentence(lead=lead, text=text, topic=topic, score=score, is_edge=edge))
+    return found
+
 
 _FINAL_ANSWER, _REPORT, _THOUGHT = 1.5, 0.5, -0.5
 
 
-def select_prose(items: Iterable[Item]) -> list[Prose]:
-    """Return the prose that is read: all of the newest, and of the rest the final answers."""
-    selected: list[Prose] = []
+def select_prose(
+    items: Iterable[Item], read: Callable[[Item], Iterable[Prose]]
+) -> list[tuple[Prose, int]]:
+    """Return the prose that is read: all of the newest, and of the rest the final answers.
+
+    With each is the number of requests before it. `read` can remember what `read_prose` returns.
+    """
+    pieces: list[tuple[Prose, int]] = []
+    turn = 0
+    for item in items:
+        if item.kind is ItemKind.USER:
+            turn += bool(find_request(item.message.text))
+        pieces += [(piece, turn) for piece in read(item)]
+    selected: list[tuple[Prose, int]] = []
     room = _NEWEST_CHARS
-    for piece in reversed(list(_list_prose(items))):
+    for piece, turn in reversed(pieces):
         room -= len(piece.text)
         if room >= 0:
-            selected.append(piece)
+            selected.append((piece, turn))
         elif piece.weight > 0:
-            selected.append(replace(piece, text=_cut(piece.text, _OLD_ANSWER_CHARS)))
+            shorter = _cut(piece.text, _OLD_ANSWER_CHARS)
+            selected.append((replace(piece, text=shorter, _sentences=None), turn))
     return selected[::-1]
 
 
-def _list_prose(items: Iterable[Item]) -> Iterator[Prose]:
+def read_prose(item: Item) -> Iterator[Prose]:
     """Yield prose with its weight: final answers and reports say more than narration."""
-    turn = 0
-    for item in items:
-        if item.kind is ItemKind.ASSISTANT:
-            for thought in _find_thoughts(item):
-                text = _cut(thought, _THOUGHT_CHARS)
-                yield Prose(item.entry_id, text, _THOUGHT, turn, is_for_user=False)
-            text = item.message.text
-            if text.strip():
-                yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER, turn)
-        elif item.kind is ItemKind.TOOL_RESULT:
-            for result in item.message.results:
-                if report := _find_report(result):
-                    yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_for_user=False)
-        elif item.kind is ItemKind.USER:
-            turn += bool(find_request(item.message.text))
-            for report in _find_reports(item.message.text):
-                yield Prose(item.entry_id, _cut(report), _REPORT, turn, is_for_user=False)
+    if item.kind is ItemKind.ASSISTANT:
+        for thought in _find_thoughts(item):
+            yield Prose(item.entry_id, _cut(thought, _THOUGHT_CHARS), _THOUGHT, is_for_user=False)
+        text = item.message.text
+        if text.strip():
+            yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER)
+    elif item.kind is ItemKind.TOOL_RESULT:
+        for result in item.message.results:
+            if report := _find_report(result):
+                yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
+    elif item.kind is ItemKind.USER:
+        for report in _find_reports(item.message.text):
+            yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
 
 
 def _find_thoughts(item: Item) -> Iterator[str]:

@@ -8,21 +8,22 @@ repeated line counts only at its newest place, so a file that was read twice is 
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+
+from msgspec import Struct
 
 from clew.context.digest.passages import (
     CALLED,
     FOUND,
+    LEAST_LINE,
     PRINTED,
     SHOWN,
     SPOKEN,
+    Line,
     Passage,
     is_path,
-    strip_line_number,
 )
 
-_LEAST_CHARS = 24
-"""Shorter lines mean little without their neighbours."""
 _MOST_CHARS = 400
 _ENTRY_CHARS = 10
 """What a heading has beside its subject: the entry, a colon and a newline."""
@@ -58,17 +59,14 @@ _PATHS_HEADING = "Other paths:"
 _COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
 
 
-class _Line:
-    __slots__ = ("distance", "place", "replaced", "sources", "whole")
+class _Candidate(Struct, gc=False):
+    """A line with what the conversation adds to its worth."""
 
-    def __init__(
-        self, place: tuple[int, int], distance: int, sources: int, whole: str, *, replaced: bool
-    ) -> None:
-        self.place = place
-        self.distance = distance
-        self.sources = sources
-        self.whole = whole
-        self.replaced = replaced
+    line: Line
+    place: tuple[int, int]
+    distance: int
+    sources: int
+    replaced: bool
 
 
 class Excerpts:
@@ -77,7 +75,6 @@ class Excerpts:
     def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
         """Rank the lines of `stretch` that are not in `known`."""
         self._stretch = stretch
-        self._subjects = [_name_subject(passage) for passage in stretch]
         self._ranked = _rank_lines(_collect_lines(stretch, known))
 
     def choose(self, *, max_chars: int, told: str = "") -> list[str]:
@@ -88,10 +85,10 @@ class Excerpts:
         """
         chosen: dict[str, dict[tuple[int, int], str]] = {}
         paths: list[str] = []
-        long: list[_Line] = []
+        long: list[_Candidate] = []
         room = max_chars - len(_PATHS_HEADING) - 1
-        for text, line in self._ranked:
-            subject = self._subjects[line.place[0]]
+        for text, found in self._ranked:
+            subject = self._stretch[found.place[0]].subject
             cost = len(text) + 1
             path = is_path(text)
             if not path and subject not in chosen:
@@ -102,17 +99,17 @@ class Excerpts:
             if path:
                 paths.append(text)
                 continue
-            chosen.setdefault(subject, {})[line.place] = text
-            if len(line.whole) > len(text):
-                long.append(line)
-            if room < _LEAST_CHARS:
+            chosen.setdefault(subject, {})[found.place] = text
+            if len(found.line.text) > len(text):
+                long.append(found)
+            if room < LEAST_LINE:
                 break
-        for line in long:
-            group = chosen[self._subjects[line.place[0]]]
-            more = len(line.whole) - len(group[line.place])
+        for found in long:
+            group = chosen[self._stretch[found.place[0]].subject]
+            more = len(found.line.text) - len(group[found.place])
             if more <= room:
                 room -= more
-                group[line.place] = line.whole
+                group[found.place] = found.line.text
         written = [_PATHS_HEADING, *sorted(paths)] if paths else []
         for subject, group in sorted(chosen.items(), key=lambda pair: max(pair[1])):
             written += self._write_group(subject, group)
@@ -125,44 +122,42 @@ class Excerpts:
         return [heading, *(group[place] for place in sorted(group) if group[place] not in subject)]
 
 
-def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Line]:
-    lines: dict[str, _Line] = {}
+def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Candidate]:
+    lines: dict[str, _Candidate] = {}
     replaced: set[str] = set()
     distance = 0
     for where in range(len(stretch) - 1, -1, -1):
         passage = stretch[where]
         kind = 1 << passage.source
         replaced |= passage.replaced - lines.keys()
-        for row, raw in _enumerate_reversed(passage.text):
-            distance += len(raw) + 1
-            if len(raw) < _LEAST_CHARS:
-                continue
-            text = whole = strip_line_number(raw)
-            if len(text) < _LEAST_CHARS or text in known:
+        for line in passage.lines:
+            text = line.text
+            if text in known:
                 continue
             if len(text) > _MOST_CHARS:
                 text = f"{text[:_BEGINNING]}…"
             seen = lines.get(text)
             if seen is None:
-                old = text in replaced
-                lines[text] = _Line((where, row), distance, kind, whole, replaced=old)
+                lines[text] = _Candidate(
+                    line,
+                    (where, line.row),
+                    distance + line.distance,
+                    kind,
+                    text in replaced,
+                )
             else:
                 seen.sources |= kind
+        distance += len(passage.text) + 1
     return lines
 
 
-def _enumerate_reversed(text: str) -> Iterable[tuple[int, str]]:
-    rows = text.split("\n")
-    return zip(range(len(rows) - 1, -1, -1), reversed(rows), strict=True)
-
-
-def _rank_lines(lines: Mapping[str, _Line]) -> list[tuple[str, _Line]]:
+def _rank_lines(lines: Mapping[str, _Candidate]) -> list[tuple[str, _Candidate]]:
     """Return the lines, best first.
 
     A line gains from better ones up to two rows before or after it, so that short runs are
     quoted rather than scattered lines.
     """
-    scores = {line.place: _score(text, line) for text, line in lines.items()}
+    scores = {found.place: _score(text, found) for text, found in lines.items()}
     for _ in range(2):
         scores = {place: _lift(scores, *place) for place in scores}
     return sorted(lines.items(), key=lambda entry: -scores[entry[1].place])
@@ -174,22 +169,28 @@ def _lift(scores: Mapping[tuple[int, int], float], where: int, row: int) -> floa
     return own + max(0.0, best - own) * _NEIGHBOUR
 
 
-def _score(text: str, line: _Line) -> float:
-    source = _BEST_SOURCE[line.sources]
-    score = source - _RECENCY * math.log1p(line.distance / 1_000) - math.log(len(text))
-    if line.sources & (line.sources - 1):
+def _score(text: str, found: _Candidate) -> float:
+    weight = found.line.weight
+    if weight is None:
+        weight = found.line.weight = math.log(len(text)), _weigh(text)
+    source = _BEST_SOURCE[found.sources]
+    score = source - _RECENCY * math.log1p(found.distance / 1_000) - weight[0]
+    if found.sources & (found.sources - 1):
         score += _SEVERAL_SOURCES
-    if line.replaced:
+    if found.replaced:
         score += _REPLACED
+    return score + weight[1]
+
+
+def _weigh(text: str) -> float:
+    """Return what the kind of a line adds to its score."""
     if text[0] == "/" and is_path(text):
-        score += _PATH
-    elif text.startswith(_COMMENT_MARKS):
-        score += _COMMENT
-    elif _is_telling(text):
-        score += _TELLS
-    elif _BOILERPLATE.match(text):
-        score += _ROUTINE
-    return score
+        return _PATH
+    if text.startswith(_COMMENT_MARKS):
+        return _COMMENT
+    if _is_telling(text):
+        return _TELLS
+    return _ROUTINE if _BOILERPLATE.match(text) else 0.0
 
 
 def _is_telling(text: str) -> bool:
@@ -199,9 +200,3 @@ def _is_telling(text: str) -> bool:
     lower = text.lower()
     fails = any(word in lower for word in _FAILURE_WORDS) and _FAILURE.search(lower) is not None
     return fails or "http://" in lower or "https://" in lower
-
-
-def _name_subject(passage: Passage) -> str:
-    """Return the file that a call read or changed, so that its lines stand together."""
-    _, _, subject = passage.label.partition(" ")
-    return subject if is_path(subject) else passage.label

@@ -7,13 +7,13 @@ that say nearly the same, the newest is kept.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 
-from clew.context.digest.agent_prose import Prose, select_prose, split_units
-from clew.context.digest.sentence_cues import Topic, classify_sentence, is_put_off
+from clew.context.digest.agent_prose import Prose, read_prose, select_prose
+from clew.context.digest.sentence_cues import Topic, is_put_off
 from clew.context.items import Item
 from clew.core.ids import EntryId
 
@@ -42,35 +42,35 @@ _LATER_QUESTION, _LATER_ITEM = 1, 2
 """Number of later requests after which a question, or an open item, counts as settled."""
 
 
-def list_statements(items: Iterable[Item]) -> list[Statement]:
-    """Return every sentence that says something, with its topic and score, in order."""
+def list_statements(
+    items: Iterable[Item], read: Callable[[Item], Iterable[Prose]] = read_prose
+) -> list[Statement]:
+    """Return every sentence that says something, with its topic and score, in order.
+
+    `read` can remember what `read_prose` returns.
+    """
     found: list[Statement] = []
-    prose = select_prose(items)
-    distance = sum(len(piece.text) for piece in prose)
-    last_turn = prose[-1].turn if prose else 0
-    for piece in prose:
+    prose = select_prose(items, read)
+    distance = sum(len(piece.text) for piece, _ in prose)
+    last_turn = prose[-1][1] if prose else 0
+    for piece, turn in prose:
         distance -= len(piece.text)
         age = _RECENCY * math.log1p(distance / 2_000)
-        units = list(split_units(piece.text))
-        for place, (lead, sentence) in enumerate(units):
-            classified = classify_sentence(sentence, lead=lead)
-            if classified is None:
+        later = last_turn - turn
+        for said in piece.sentences:
+            if piece.is_thought and said.topic in _NOT_THOUGHT:
                 continue
-            topic, score = classified
-            if piece.is_thought and topic in _NOT_THOUGHT:
+            score = said.score + piece.weight
+            is_open = said.topic is Topic.OPEN
+            if score < _LEAST_SCORE or (is_open and _is_moot(piece, said.text, later)):
                 continue
-            score += piece.weight
-            later = last_turn - piece.turn
-            if score < _LEAST_SCORE or (topic is Topic.OPEN and _is_moot(piece, sentence, later)):
-                continue
-            edge = _EDGE if place < 2 or place >= len(units) - 3 else 0.0
             found.append(
                 Statement(
                     entry_id=piece.entry_id,
-                    topic=topic,
-                    text=sentence,
-                    lead=lead,
-                    score=score + edge - age,
+                    topic=said.topic,
+                    text=said.text,
+                    lead=said.lead,
+                    score=score + (_EDGE if said.is_edge else 0.0) - age,
                     order=len(found),
                 )
             )
@@ -99,11 +99,12 @@ def choose_findings(items: Iterable[Item], *, max_chars: int) -> dict[Topic, tup
     return fit_statements(rank_statements(items), max_chars=max_chars)
 
 
-def rank_statements(items: Iterable[Item]) -> list[Statement]:
+def rank_statements(
+    items: Iterable[Item], read: Callable[[Item], Iterable[Prose]] = read_prose
+) -> list[Statement]:
     """Return the statements of a conversation that are worth keeping, best first."""
-    candidates = nlargest(
-        _MOST_CANDIDATES, list_statements(items), key=lambda said: (said.score, said.order)
-    )
+    statements = list_statements(items, read)
+    candidates = nlargest(_MOST_CANDIDATES, statements, key=lambda said: (said.score, said.order))
     return sorted(_drop_similar(candidates), key=lambda said: (-said.score, said.order))
 
 

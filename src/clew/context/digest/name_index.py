@@ -2,30 +2,21 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
-from clew.context.digest.passages import CALLED, Passage, render_text, split_passages
+from clew.context.digest.passages import (
+    CALLED,
+    Passage,
+    find_names,
+    render_text,
+    split_passages,
+)
 from clew.context.items import Item
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
-_NAME = re.compile(
-    r"(?<=/)[\w@.-]+\.\w{1,6}\b"  # a file, from the last part of its path
-    r"|\b[0-9a-f]{7,40}\b"  # a hash
-    r"|\b[A-Za-z_][A-Za-z0-9_]{11,}\b"  # a long identifier
-)
-_TOKEN = re.compile(r"[\w@./-]+")
-"""A name is inside of one."""
-_SEPARATED = bytes(
-    byte if byte < 128 and (chr(byte).isalnum() or chr(byte) in "_@./-") else 32
-    for byte in range(256)
-)
-"""Replaces what is between two tokens by a space; for ASCII, much faster than an expression."""
-_LEAST_NAME, _LEAST_IDENTIFIER = 7, 12
-_HASH = re.compile(r"[0-9a-f]{7,40}")
 _MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
 """What an identifier has and an ordinary word has not."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
@@ -43,7 +34,7 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     """
     cleared = {marker.entry_id for marker in markers}
     kept = render_text(item for item in items if item.entry_id not in cleared)
-    seen = set(_NAME.findall(kept))
+    seen = set(find_names(kept))
     added: dict[EntryId, str] = {}
     for item in reversed(items):
         if item.entry_id in cleared:
@@ -54,38 +45,6 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     return tuple(
         replace(one, text=f"{one.text.removesuffix(']')}{added[one.entry_id]}]") for one in markers
     )
-
-
-class NameFinder:
-    """Finds the names in texts; each distinct token is read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, list[str]] = {}
-
-    def count(self, text: str) -> dict[str, int]:
-        """Return the names in a text, in order, and how often each occurs."""
-        if text.isascii():
-            tokens = text.encode().translate(_SEPARATED).decode().split()
-        else:
-            tokens = _TOKEN.findall(text)
-        known = self._known
-        names: dict[str, int] = {}
-        for token, times in Counter(tokens).items():
-            found = known.get(token)
-            if found is None:
-                found = known[token] = _read_token(token)
-            for name in found:
-                names[name] = names.get(name, 0) + times
-        return names
-
-
-def _read_token(token: str) -> list[str]:
-    """Return the names in one token: what `_NAME` finds, which takes longer."""
-    if len(token) < _LEAST_NAME and "/" not in token:
-        return []
-    if token.isascii() and token.isidentifier():
-        return [token] if len(token) >= _LEAST_IDENTIFIER or _HASH.fullmatch(token) else []
-    return _NAME.findall(token)
 
 
 class NameIndex:
@@ -100,10 +59,9 @@ class NameIndex:
         called: dict[str, int] = {}
         count: dict[str, int] = {}
         distance = 0
-        self._finder = NameFinder()
         for passage in reversed(stretch):
             distance += len(passage.text)
-            for name, times in self._finder.count(passage.text).items():
+            for name, times in passage.names.items():
                 count[name] = count.get(name, 0) + times
                 last.setdefault(name, distance)
                 if passage.source == CALLED:
@@ -125,18 +83,17 @@ class NameIndex:
             key=rank,
         )
 
-    def choose(self, *, max_chars: int, known: str | Container[str] = "") -> list[str]:
-        """List the best names that `known`, a text or a set of names, does not contain.
+    def choose(self, *, max_chars: int, known: Container[str] = ()) -> list[str]:
+        """List the best names that are not in `known`.
 
         Joined with a comma and a space they have at most `max_chars` characters.
         """
         chosen: list[str] = []
         room = max_chars
-        seen = self._finder.count(known) if isinstance(known, str) else known
         for name in self._ranked:
             if len(name) + 2 > room:
                 break
-            if name not in seen:
+            if name not in known:
                 chosen.append(name)
                 room -= len(name) + 2
         return chosen

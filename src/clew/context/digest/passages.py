@@ -1,13 +1,14 @@
-"""Passages: the quotable text of messages, with its source."""
+"""Passages: the quotable text of messages, with its source, its lines and its names."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
 
 from clew.context.items import Item, ItemKind
-from clew.core.ids import EntryId
+from clew.core.ids import NO_ENTRY, CallId, EntryId
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Text, ToolCall, ToolResult
 from clew.core.text import truncate
@@ -19,6 +20,8 @@ _EDIT_TOOLS = frozenset(
 _SHELL_TOOLS = frozenset({"bash", "shell", "exec_command", "local_shell", "execute", "terminal"})
 _LINE_NUMBER = re.compile(r"^\s*\d+[→\t|:]")
 _MOST_SUBJECT = 120
+LEAST_LINE = 24
+"""Shorter lines mean little without their neighbours."""
 _PATH_PARTS = 2
 _NOT_IN_PATH = re.compile(r"[\s\"'`(<>={},;]")
 _any_json = JsonDecoder()
@@ -28,50 +31,109 @@ SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
 of a command; the result of a search, or the receipt of an edit."""
 
 
-class Passage(Struct, frozen=True, kw_only=True):
-    """Text of one part of a message."""
+class Line(Struct, gc=False):
+    """A line that is long enough to be quoted alone."""
+
+    text: str
+    """As `strip_line_number` returns it."""
+    row: int
+    distance: int
+    """Characters from its beginning to the end of the passage."""
+    weight: tuple[float, float] | None = None
+    """What a reader of excerpts computes from the text, once."""
+
+
+class Passage(Struct, kw_only=True, gc=False):
+    """Text of one part of a message; its lines and names are read on first access, and once."""
 
     entry_id: EntryId
     label: str
     source: int
     text: str
+    call_id: CallId = CallId("")
+    """The call that it is a part of, if any."""
     replaced: frozenset[str] = frozenset()
     """Lines that an edit replaced, as `strip_line_number` returns them."""
+    _lines: list[Line] | None = None
+    _names: dict[str, int] | None = None
+
+    @property
+    def subject(self) -> str:
+        """The file that a call read or changed, or else the label."""
+        _, _, subject = self.label.partition(" ")
+        return subject if is_path(subject) else self.label
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines that can be quoted, last first."""
+        if self._lines is None:
+            self._lines = _split_lines(self.text)
+        return self._lines
+
+    @property
+    def names(self) -> dict[str, int]:
+        """The names in the text, in order, and how often each occurs."""
+        if self._names is None:
+            self._names = count_names(self.text)
+        return self._names
 
 
-def split_passages(items: Sequence[Item]) -> Iterator[Passage]:
+def _split_lines(text: str) -> list[Line]:
+    found: list[Line] = []
+    distance = 0
+    rows = text.split("\n")
+    for row in range(len(rows) - 1, -1, -1):
+        raw = rows[row]
+        distance += len(raw) + 1
+        if len(raw) >= LEAST_LINE and len(line := strip_line_number(raw)) >= LEAST_LINE:
+            found.append(Line(line, row, distance))
+    return found
+
+
+def make_passage(text: str) -> Passage:
+    """Return a text as a passage, to read its lines and names."""
+    return Passage(entry_id=NO_ENTRY, label="", source=SPOKEN, text=text)
+
+
+def split_passages(items: Iterable[Item]) -> Iterator[Passage]:
     """Yield the quotable text of `items` in order. Reasoning is private and not quoted."""
-    shown_by: dict[str, str] = {}
+    shown_by: dict[CallId, str] = {}
     for item in items:
-        for part in item.message.parts:
-            match part:
-                case Text(text=text) if item.kind is not ItemKind.SUMMARY:
-                    yield Passage(
-                        entry_id=item.entry_id,
-                        label=str(item.message.role),
-                        source=SPOKEN,
-                        text=text,
-                    )
-                case ToolCall(name=name, arguments=arguments, call_id=call_id):
-                    values = _decode(arguments)
-                    strings = list(_iter_strings(values))
-                    shown_by[call_id] = f"{name} {_name_subject(strings)}".rstrip()
-                    yield Passage(
-                        entry_id=item.entry_id,
-                        label=shown_by[call_id],
-                        source=CALLED,
-                        text="\n".join(strings),
-                        replaced=_find_replaced(values),
-                    )
-                case ToolResult(name=name, text=text, call_id=call_id):
-                    yield Passage(
-                        entry_id=item.entry_id,
-                        label=shown_by.get(call_id, name),
-                        source=_classify_tool(name),
-                        text=text,
-                    )
-                case _:
-                    pass
+        yield from read_passages(item, shown_by)
+
+
+def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
+    """Yield the passages of one item.
+
+    `shown_by` has the labels of the calls before it; those of its own calls are added.
+    """
+    for part in item.message.parts:
+        match part:
+            case Text(text=text) if item.kind is not ItemKind.SUMMARY:
+                role = str(item.message.role)
+                yield Passage(entry_id=item.entry_id, label=role, source=SPOKEN, text=text)
+            case ToolCall(name=name, arguments=arguments, call_id=call_id):
+                values = _decode(arguments)
+                strings = list(_iter_strings(values))
+                shown_by[call_id] = f"{name} {_name_subject(strings)}".rstrip()
+                yield Passage(
+                    entry_id=item.entry_id,
+                    label=shown_by[call_id],
+                    source=CALLED,
+                    text="\n".join(strings),
+                    call_id=call_id,
+                    replaced=_find_replaced(values),
+                )
+            case ToolResult(name=name, text=text, call_id=call_id):
+                yield Passage(
+                    entry_id=item.entry_id,
+                    label=shown_by.get(call_id, name),
+                    source=_classify_tool(name),
+                    text=text,
+                    call_id=call_id,
+                )
+            case _:
+                pass
 
 
 def _name_subject(strings: Sequence[str]) -> str:
@@ -141,4 +203,44 @@ def _find_replaced(arguments: object) -> frozenset[str]:
 
 def render_text(items: Iterable[Item]) -> str:
     """Return the quotable text of `items` as one text, for searching and measuring."""
-    return "\n".join(passage.text for passage in split_passages(list(items)))
+    return "\n".join(passage.text for passage in split_passages(items))
+
+
+_NAME = re.compile(
+    r"(?<=/)[\w@.-]+\.\w{1,6}\b"  # a file, from the last part of its path
+    r"|\b[0-9a-f]{7,40}\b"  # a hash
+    r"|\b[A-Za-z_][A-Za-z0-9_]{11,}\b"  # a long identifier
+)
+_SEPARATED = bytes(
+    byte if byte >= 128 or chr(byte).isalnum() or chr(byte) in "_@./-" else 32
+    for byte in range(256)
+)
+"""Replaces ASCII characters that no name has by a space, much faster than an expression."""
+_LEAST_NAME, _LEAST_IDENTIFIER = 7, 12
+_HASH = re.compile(r"[0-9a-f]{7,40}")
+
+
+def find_names(text: str) -> list[str]:
+    """Return the names in a text: files, hashes and long identifiers."""
+    return _NAME.findall(text)
+
+
+def count_names(text: str) -> dict[str, int]:
+    """Return what `find_names` finds, in order, and how often each occurs; much faster."""
+    separated = text.encode("utf-8", "surrogatepass").translate(_SEPARATED)
+    tokens = separated.decode("utf-8", "surrogatepass").split()
+    names: dict[str, int] = {}
+    for found in filter(None, map(_read_token, tokens)):
+        for name in found:
+            names[name] = names.get(name, 0) + 1
+    return names
+
+
+@lru_cache(maxsize=1 << 15)
+def _read_token(token: str) -> Sequence[str]:
+    """Return the names in one token: what `_NAME` finds, which takes longer."""
+    if len(token) < _LEAST_NAME and "/" not in token:
+        return ()
+    if token.isascii() and token.isidentifier():
+        return (token,) if len(token) >= _LEAST_IDENTIFIER or _HASH.fullmatch(token) else ()
+    return tuple(_NAME.findall(token))

@@ -8,15 +8,18 @@ does not need goes to the excerpts.
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec import Struct
+
 from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.findings import fit_statements, rank_statements, render_findings
+from clew.context.digest.history import History
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import render_text, split_passages, strip_line_number
+from clew.context.digest.passages import count_names, make_passage, render_text
 from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
-from clew.context.digest.state_ledger import gather_state, render_state
-from clew.context.digest.turn_ledger import Turn, list_turns, render_turns
+from clew.context.digest.state_ledger import render_state
+from clew.context.digest.turn_ledger import Turn, render_turns
 from clew.context.estimate import Meter, text_units
-from clew.context.items import Item
+from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
@@ -47,43 +50,54 @@ _ROUNDS = 4
 _FULL = 0.95
 
 
-def write_digest(
-    items: Sequence[Item],
+class Digest(Struct, frozen=True, kw_only=True):
+    """A digest that is prepared once and written in any size."""
+
+    write_chars: Callable[[int], str]
+    """Writes at most this many characters."""
+    chars_per_unit: float
+
+    def write(self, max_units: int, meter: Meter = text_units) -> str:
+        """Write the digest; deterministic, and never longer than `max_units`."""
+        return _fit(self.write_chars, max_units, meter, int(max_units * self.chars_per_unit))
+
+
+def prepare_digest(
+    items: list[Item],
     *,
-    max_units: int,
     staying: Sequence[Item] = (),
     previous: str = "",
     beside: tuple[str, str] = ("", ""),
-    meter: Meter = text_units,
-) -> str:
-    """Summarise `items` by rules; deterministic, and never longer than `max_units`.
+    conversation: list[Item] | None = None,
+    history: History | None = None,
+) -> Digest:
+    """Prepare a summary of `items` by rules.
 
     Args:
         items: The messages that leave, or left, the view.
-        max_units: The limit.
         staying: The messages that stay; their text is not quoted again.
         previous: An earlier digest, if nobody has the messages that it stands for.
         beside: The notes of a model that precede the digest, and files that follow it; empty
             strings if there are none. They are not quoted again.
-        meter: Measures the text.
+        conversation: All of the messages in order, in their original text.
+        history: Has read the beginning of the conversation for an earlier digest.
     """
     requests = _find_requests(previous)
+    whole = sort_items([*items, *staying]) if conversation is None else conversation
     if previous:
-        rest = previous.replace(requests, "", 1)
-        items = [Item.of(EntryId(0), assistant(rest)), *items]
-    whole = sorted((*items, *staying), key=lambda item: abs(item.entry_id))
+        earlier = Item.of(EntryId(0), assistant(previous.replace(requests, "", 1)))
+        items, whole = [earlier, *items], [earlier, *whole]
     if requests or any(item.asks for item in whole):
-        write = _prepare_work(items, whole, staying, earlier=requests, beside=beside)
+        history = history or History()
+        history.follow(whole)
+        write = _prepare_work(items, history, staying, earlier=requests, beside=beside)
     else:
         write = _prepare_talk(items)
-    return _fit(write, max_units, meter, sample=items)
+    return Digest(write_chars=write, chars_per_unit=_chars_per_unit(items))
 
 
-def _fit(
-    write: Callable[[int], str], max_units: int, meter: Meter, *, sample: Sequence[Item]
-) -> str:
+def _fit(write: Callable[[int], str], max_units: int, meter: Meter, chars: int) -> str:
     """Find the number of characters for which `write` returns a text of `max_units`."""
-    chars = int(max_units * _chars_per_unit(sample))
     best = ""
     for _ in range(_ROUNDS):
         text = write(chars)
@@ -107,7 +121,7 @@ def _chars_per_unit(items: Sequence[Item]) -> float:
 
 def _prepare_work(
     items: Sequence[Item],
-    whole: Sequence[Item],
+    history: History,
     staying: Sequence[Item],
     *,
     earlier: str,
@@ -115,15 +129,17 @@ def _prepare_work(
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
-    stretch = [one for one in split_passages(recent) if one.label != Role.USER]
-    shown = "\n".join([render_text(staying), *beside])
-    excerpts = Excerpts(stretch, known={strip_line_number(line) for line in shown.split("\n")})
+    history.select([*recent, *staying])
+    stretch = [one for one in history.split_passages(recent) if one.label != Role.USER]
+    shown = [*history.split_passages(staying), *map(make_passage, beside)]
+    excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
     index = NameIndex(stretch)
+    known_names = {name for one in shown for name in one.names}
     visible = {item.entry_id for item in staying}
-    turns = [turn for turn in list_turns(whole) if turn.entry_id not in visible]
-    state = gather_state(whole)
+    turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
+    state = history.state.gather_state()
     changed = "\n".join(state.changed_files.lines)
-    findings = rank_statements(recent)
+    findings = rank_statements(recent, history.read_prose)
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
 
@@ -144,7 +160,7 @@ def _prepare_work(
         quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=f"{body}\n{shown}")
+        names = index.choose(max_chars=left, known=known_names | count_names(body).keys())
         return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
 
     return write
@@ -172,7 +188,7 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
 
 
 def _write_head(items: Sequence[Item]) -> str:
-    entries = [item.entry_id for item in items if item.entry_id > 0]
+    entries = [entry_id for item in items if (entry_id := item.entry_id) > 0]
     if not entries:
         return f"{len(items)} earlier messages were set aside."
     return (

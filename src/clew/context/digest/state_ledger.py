@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
 from clew.context.digest.failures import Failure, list_failures, write_failure
@@ -22,8 +23,9 @@ from clew.context.digest.file_activity import (
 from clew.context.digest.git_state import GitState, follow_repository
 from clew.context.digest.search_results import SearchResult, list_searches
 from clew.context.digest.sections import TextSection, fill_sections
+from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
-from clew.context.digest.tool_steps import ToolStep, is_temporary, list_steps
+from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId
@@ -94,25 +96,62 @@ def gather_state(items: Sequence[Item]) -> StateLedger:
 
     Of a very long one, files that were only read long ago are left out.
     """
-    steps = list_steps(items, newest=_NEWEST)
-    root = find_root(list_paths(steps))
-    ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
-    checks = keep_latest(run for _, runs in ran for run in runs)
-    return StateLedger(
-        root=root,
-        checks=checks,
-        failures=list_failures(steps, ran, checks),
-        git=follow_repository(steps),
-        tasks=list_tasks(steps),
-        files=list_files(steps, root=root),
-        refusals=_list_refusals(items, steps),
-        running=_list_running(steps),
-        searches=list_searches(steps),
-        commands=_list_commands(step for step, runs in reversed(ran) if not runs),
-    )
+    log = StateLog()
+    log.extend(items)
+    return log.gather_state()
 
 
-def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Refusal]:
+class StateLog:
+    """What the state follows from, in a conversation that grows: each message is read once."""
+
+    def __init__(self) -> None:
+        self.steps = StepLog()
+        self._length = 0
+        self._last: tuple[int, Item] | None = None
+        """The last answer of the model, with its place."""
+        self._interruptions: list[_Interruption] = []
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Continue the conversation."""
+        self.steps.extend(items)
+        for place, item in enumerate(items, start=self._length):
+            if item.kind is ItemKind.ASSISTANT:
+                self._last = place, item
+            elif (
+                (not item.answers or len(item.answers) < len(item.message.parts))
+                and is_interruption(item.message.text)
+                and self._last is not None
+            ):
+                self._interruptions.append((place, item.entry_id, *self._last))
+        self._length += len(items)
+
+    def gather_state(self) -> StateLedger:
+        """Compute the state so far; see the function of that name."""
+        steps = self.steps.list_steps(newest=_NEWEST)
+        root = find_root(list_paths(steps))
+        ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
+        checks = keep_latest(run for _, runs in ran for run in runs)
+        return StateLedger(
+            root=root,
+            checks=checks,
+            failures=list_failures(steps, ran, checks),
+            git=follow_repository(steps),
+            tasks=list_tasks(steps),
+            files=list_files(steps, root=root),
+            refusals=_list_refusals(self._interruptions, steps),
+            running=_list_running(steps),
+            searches=list_searches(steps),
+            commands=_list_commands(step for step, runs in reversed(ran) if not runs),
+        )
+
+
+_Interruption: TypeAlias = tuple[int, EntryId, int, Item]
+"""The place and the entry of the interruption; the place of the last answer before it, and it."""
+
+
+def _list_refusals(
+    interruptions: Iterable[_Interruption], steps: Sequence[ToolStep]
+) -> list[Refusal]:
     found = [
         (
             step.place,
@@ -124,27 +163,15 @@ def _list_refusals(items: Sequence[Item], steps: Sequence[ToolStep]) -> list[Ref
         if step.failed and is_rejection(step.result)
     ]
     refused = {place for place, _ in found}
-    for place, last in _find_interruptions(items):
+    for place, entry_id, last, answer in interruptions:
         if last in refused:
             continue
-        told = one_line(items[last].message.text, 200)
+        told = one_line(answer.message.text, 200)
         told = told or next((_describe_step(s) for s in reversed(steps) if s.place == last), "")
         if told:
-            what = f"interrupted: {told}"
-            found.append((place, Refusal(entry_id=items[place].entry_id, what=what)))
+            refusal = Refusal(entry_id=entry_id, what=f"interrupted: {told}")
+            found.append((place, refusal))
     return [refusal for _, refusal in sorted(found, key=lambda pair: pair[0])]
-
-
-def _find_interruptions(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """Yield the places where the user interrupted a turn, each with that of the last answer."""
-    last = -1
-    for place, item in enumerate(items):
-        if item.kind is ItemKind.ASSISTANT:
-            last = place
-        elif len(item.answers) == len(item.message.parts):
-            continue  # Results alone: no text.
-        elif last >= 0 and is_interruption(item.message.text):
-            yield place, last
 
 
 def _describe_step(step: ToolStep) -> str:

@@ -5,20 +5,18 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
-from clew.context.items import Item, ItemKind
-from clew.core.ids import NO_ENTRY, CallId, EntryId
+from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.json_text import JsonDecoder
-from clew.core.messages import ToolCall, ToolResult
+from clew.core.messages import ToolResult
 
 _SHELLS = frozenset(
     {
@@ -38,8 +36,6 @@ _CHANGES = frozenset(
 _CREATES = frozenset({"write", "write_file", "create_file", "write_to_file"})
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file")
 _COMMAND_KEYS = ("command", "cmd", "script")
-_USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
-_USER_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
 _SHELL_PROGRAMS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh")
 
 _WRAPPER_HEAD = 600
@@ -54,19 +50,14 @@ _RUNNING = re.compile(
     r"|<task_id>(\w+)</task_id>.*?<status>running",
     re.MULTILINE | re.DOTALL,
 )
-_NOTIFICATION = re.compile(
-    r"<task-notification>.{0,200}?<task-id>(\w+)</task-id>(.*?)</task-notification>", re.DOTALL
-)
 _POLLS = frozenset(
     {"write_stdin", "taskoutput", "bashoutput", "agentoutputtool", "killshell", "killbash",
      "taskstop", "bash_output", "kill_shell"}
 )  # fmt: skip
-_POLL_KEYS = ("session_id", "task_id", "bash_id", "shell_id", "agentId")
 _NOT_RUN = ("<tool_use_error>", "Error: no result was recorded", "Sibling tool call errored")
 _OUTPUT_HEADING = re.compile(
     r"\A(?:Command: .*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
 )
-_MOST_JOINED = 20_000
 _object = JsonDecoder(dict[str, object])
 
 
@@ -180,13 +171,13 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             return self.result
         return _OUTPUT_HEADING.sub("", self.result, count=1)
 
-    @property
+    @cached_property
     def exit_code(self) -> int | None:
         """The exit code if the result gives one."""
         found = _EXIT.search(self.result[:_WRAPPER_HEAD])
         return int(found.group(1)) if found else None
 
-    @property
+    @cached_property
     def background_id(self) -> str:
         """The id of the job that the call left running, or an empty string."""
         for text in (self.result[:_WRAPPER_HEAD], self.result[-_WRAPPER_HEAD:]):
@@ -196,105 +187,31 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
                     return str(next(filter(None, found.groups())))
         return ""
 
+    @property
+    def is_left_running(self) -> bool:
+        """True if the output says only that a job was started."""
+        return _RUNNING.search(self.output) is not None
+
     def get_text(self, key: str) -> str:
         """Return an argument as text; empty if it is missing, a list or an object."""
         value = self.arguments.get(key, "")
         return str(value) if isinstance(value, str | int) else ""
 
 
-def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[ToolStep]:
-    """Return the tool calls of a conversation in order, each with its result.
+@lru_cache(maxsize=256)
+def is_read_tool(name: str) -> bool:
+    """Return whether a tool reads one file."""
+    return name.lower() in _READS
 
-    Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
-    command that was left running has the result of the last call that asked for its output.
-    With `newest`, calls that only read a file are left out before that many messages.
-    """
-    calls: list[tuple[int, EntryId, ToolCall]] = []
-    answers: dict[CallId, tuple[EntryId, str, bool]] = {}
-    ended: dict[str, tuple[EntryId, str, bool]] = {}
-    since = len(items) - newest if newest is not None else 0
-    for place, item in enumerate(items):
-        if item.asks or item.answers:
-            for part in item.message.parts:
-                if isinstance(part, ToolResult):
-                    answers[part.call_id] = (item.entry_id, part.text, part.failed)
-                elif isinstance(part, ToolCall) and (
-                    place >= since or part.name.lower() not in _READS
-                ):
-                    calls.append((place, item.entry_id, part))
-        elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
-            _add_user_command(place, item, calls, answers)
-            for job, told in _NOTIFICATION.findall(text):
-                ended[job] = (item.entry_id, told.strip(), "<status>failed" in told)
-    steps = [_make_step(place, entry_id, call, answers) for place, entry_id, call in calls]
-    return _join_polls(steps, ended)
+
+@lru_cache(maxsize=256)
+def _is_read_or_shell(name: str) -> bool:
+    return name.lower() in _READS or name.lower() in _SHELLS
 
 
 def may_quote_user(result: ToolResult) -> bool:
     """Return whether a result may tell what the user said: it failed, or no program made it."""
-    name = result.name.lower()
-    return result.failed or not (name in _READS or name in _SHELLS)
-
-
-def _join_polls(
-    steps: list[ToolStep], ended: dict[str, tuple[EntryId, str, bool]]
-) -> list[ToolStep]:
-    """Give each command that was left running the results of the calls that asked for more."""
-    started: dict[str, int] = {}
-    for place, step in enumerate(steps):
-        if step.is_poll:
-            job = next((text for key in _POLL_KEYS if (text := step.get_text(key))), "")
-            if job in started and step.answered:
-                first = steps[started[job]]
-                earlier = "" if _RUNNING.search(first.output) else first.output[:_MOST_JOINED]
-                steps[started[job]] = replace(
-                    first,
-                    result=f"{step.result}\n{earlier}",
-                    result_id=step.result_id,
-                    failed=step.failed,
-                )
-        elif step.background_id:
-            started[step.background_id] = place
-    for job, place in started.items():
-        if job in ended:
-            entry_id, text, failed = ended[job]
-            steps[place] = replace(steps[place], result=text, result_id=entry_id, failed=failed)
-    return steps
-
-
-def _add_user_command(
-    place: int,
-    item: Item,
-    calls: list[tuple[int, EntryId, ToolCall]],
-    answers: dict[CallId, tuple[EntryId, str, bool]],
-) -> None:
-    text = item.message.text
-    for command in _USER_COMMAND.findall(text):
-        arguments = msgspec.json.encode({"command": command}).decode()
-        call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
-        calls.append((place, item.entry_id, call))
-    last = calls[-1][2].call_id if calls else ""
-    if "<bash-std" in text and last.startswith("user ") and last not in answers:
-        answers[CallId(last)] = (item.entry_id, "".join(_USER_OUTPUT.findall(text)), False)
-
-
-def _make_step(
-    place: int,
-    entry_id: EntryId,
-    call: ToolCall,
-    answers: dict[CallId, tuple[EntryId, str, bool]],
-) -> ToolStep:
-    result_id, text, failed = answers.get(call.call_id, (NO_ENTRY, "", False))
-    return ToolStep(
-        place=place,
-        entry_id=entry_id,
-        name=call.name.lower(),
-        encoded=call.arguments,
-        result=text,
-        result_id=result_id,
-        failed=failed,
-        answered=call.call_id in answers,
-    )
+    return result.failed or not _is_read_or_shell(result.name)
 
 
 _PATCH_FILE = re.compile(

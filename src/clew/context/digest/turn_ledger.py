@@ -20,6 +20,8 @@ from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
 
+_USER, _ASSISTANT, _TOOL_RESULT = ItemKind.USER, ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
+
 
 class TurnOutcome(StrEnum):
     """How a turn ended."""
@@ -62,54 +64,73 @@ def list_turns(items: Iterable[Item]) -> list[Turn]:
     What the user said in a tool result, such as a reason for a rejection, does. A request that
     was sent again before anything happened is listed once.
     """
-    turns: list[Turn] = []
-    answers: list[Item] = []
-    for item in items:
-        if item.kind is ItemKind.ASSISTANT:
-            answers.append(item)
-        elif item.kind is ItemKind.USER:
-            _conclude(turns, answers)
-            _add_message(turns, item)
-        elif item.kind is ItemKind.TOOL_RESULT:
-            for part in item.message.parts:
-                if not isinstance(part, ToolResult) or not may_quote_user(part):
-                    continue
-                if said := find_answer(part.text):
-                    _conclude(turns, answers)
-                    corrects = not said.endswith("?")
-                    turns.append(Turn(entry_id=item.entry_id, request=said, corrects=corrects))
-    _conclude(turns, answers)
-    return turns
+    log = TurnLog()
+    log.extend(items)
+    return log.list_turns()
 
 
-def _add_message(turns: list[Turn], item: Item) -> None:
-    text = item.message.text
-    request = find_request(text)
-    parts = item.message.parts
-    images = sum(isinstance(part, Image | File) for part in parts) if len(parts) > 1 else 0
-    if turns and is_interruption(text):
-        turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
-    if not request and not images:
-        return
-    if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
-        turns.pop()
-    turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
+class TurnLog:
+    """The turns of a conversation that grows: each message is read once."""
 
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._answers: list[Item] = []
+        """What the model said since the last request."""
 
-def _conclude(turns: list[Turn], answers: list[Item]) -> None:
-    """Add what the model answered since the last request to its turn, and forget it."""
-    if turns and answers:
-        last, turn = answers[-1], turns[-1]
+    def extend(self, items: Iterable[Item]) -> None:
+        """Continue the conversation."""
+        for item in items:
+            if item.kind is _ASSISTANT:
+                self._answers.append(item)
+            elif item.kind is _TOOL_RESULT:
+                for part in item.message.parts:
+                    if isinstance(part, ToolResult) and may_quote_user(part):
+                        self._add_answer(item.entry_id, find_answer(part.text))
+            elif item.kind is _USER:
+                self._conclude()
+                self._add_message(item)
+
+    def list_turns(self) -> list[Turn]:
+        """Return the turns so far; the last one ends with the last message."""
+        return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
+
+    def _add_answer(self, entry_id: EntryId, said: str) -> None:
+        if said:
+            self._conclude()
+            corrects = not said.endswith("?")
+            self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
+
+    def _add_message(self, item: Item) -> None:
+        turns, text, parts = self._turns, item.message.text, item.message.parts
+        request = find_request(text)
+        images = sum(isinstance(part, Image | File) for part in parts) if len(parts) > 1 else 0
+        if turns and is_interruption(text):
+            turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
+        if not request and not images:
+            return
+        if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
+            turns.pop()
+        turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
+
+    def _conclude(self) -> None:
+        if self._turns and self._answers:
+            self._turns[-1] = self._end(self._turns[-1])
+        self._answers.clear()
+
+    def _end(self, turn: Turn) -> Turn:
+        """Return a turn with what the model answered since the last request."""
+        if not self._answers:
+            return turn
+        last = self._answers[-1]
         outcome = TurnOutcome.UNFINISHED if last.asks else TurnOutcome.ANSWERED
         if last.message.interrupted:
             outcome = TurnOutcome.INTERRUPTED
         text, answer_id = turn.answer, turn.answer_id
-        for item in reversed(answers):
+        for item in reversed(self._answers):
             if told := item.message.text.strip():
                 text, answer_id = told, item.entry_id
                 break
-        turns[-1] = replace(turn, outcome=outcome, answer=text, answer_id=answer_id)
-    answers.clear()
+        return replace(turn, outcome=outcome, answer=text, answer_id=answer_id)
 
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
@@ -292,6 +313,8 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
         share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else 0))
+        if share < _LEAST_CONCLUSION:
+            continue
         turn = turns[place]
         head = f"→ {_name_outcome(turn)}"
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)

@@ -53,7 +53,7 @@ _REST_OF_QUOTE = re.compile(rb"""[^\r\n"'`\\]{1,%d}""" % MAX_VALUE)
 _REST_OF_LINE = re.compile(rb"[^\r\n\\]{1,%d}" % MAX_VALUE)
 _TAGGED = re.compile(rb"""([^\s<>][^<>]{0,%d})</""" % MAX_VALUE)
 _LINE_START = re.compile(
-    rb"(?:^|[\n\r]|\\n)[ \t]*(?:-[ \t]+)?(?:(?:export|set|env|ENV|ARG)[ \t]+)?[\w.]*$"
+    rb"""(?:^|[\n\r"'`]|\\n)[ \t]*(?:-[ \t]+)?(?:(?:export|set|env|ENV|ARG)[ \t]+)?[\w.]*$"""
 )
 _PLAIN_START = re.compile(rb"""(?:^|\n)[^\n"'`]*$""")
 _NETRC = re.compile(rb"(?:login[ \t]+\S{1,64}\s+|(?:^|\n)[ \t]+)$")
@@ -68,7 +68,10 @@ _YAML_PREFIX = re.compile(rb"(?:&[\w-]{1,64}|!{1,2}\w{1,64})[ \t]+(?=\S)")
 """An anchor or a tag before the value."""
 _YAML_BLOCK = re.compile(rb"[|>][+-]?\d?[ \t]*\r?\n[ \t]+([^\s][^\r\n]{0,%d})" % MAX_VALUE)
 _YAML_LIST = re.compile(rb"""["']?[ \t]*:[ \t]*\r?\n(?=[ \t]*-[ \t]+\S)""")
-_YAML_ITEM = re.compile(rb"""[ \t]*-[ \t]+(["']?)([^\s"'][^\r\n"']{0,1000})\1[ \t]*(?:\r?\n|$)""")
+_YAML_ITEM = re.compile(
+    rb"""[ \t]*-[ \t]+(\\*["'])?([^\s"'\\][^\r\n"'\\]{0,1000})(?:\\*["'])?[ \t]*(?:\r?\n|$)"""
+)
+_NEXT_FIELD = re.compile(rb"&[\w.-]{1,64}=")
 _HEADER = re.compile(rb"[\w.%-]{1,128}=|" + SCHEME.encode(), re.IGNORECASE)
 
 
@@ -253,7 +256,7 @@ def _find_assigned(data: bytes, start: int, place: int, name: SecretName) -> Pla
     found = line or _WORD.match(data, place)
     if found is None or found[0].endswith(named):
         return None  # password=self.password
-    in_list = data[start - 1 : start] in (b"?", b"&", b";")
+    in_list = data[start - 1 : start] in (b"?", b"&", b";") or _NEXT_FIELD.match(data, found.end())
     is_set = (named.isupper() or named.startswith(b"-")) and not found[0].isupper()
     form = ValueForm.QUOTED if line or in_list or is_set else ValueForm.BARE
     return _check(data, found.span(), name, form)

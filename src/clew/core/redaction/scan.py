@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from clew.core.redaction import assignments
 from clew.core.redaction.classification import is_placeholder
+from clew.core.redaction.line_prefixes import find_plain_lines
 from clew.core.redaction.marks import (
     MARK,
     ByteMark,
@@ -25,6 +26,8 @@ from clew.core.redaction.patterns import BOUNDARY, MIN_RUN, ScanText, Span, matc
 _SHORTEST = 8
 """A shorter text cannot contain a name with a value."""
 _MAX_ROUNDS = 8
+_MAX_DEPTH = 3
+"""Levels of prefixes and escapes, as in the output of grep on a diff."""
 _RUN = b"a" * MIN_RUN
 _INNER = 512
 """Bytes of a long run whose parts are checked, after its beginning."""
@@ -121,12 +124,22 @@ def hide_secrets(
     rounds, found = _MAX_ROUNDS, ScanText(text)
     hidden: list[ByteMark] = []
     # Replacing a secret can change how the text beside it is parsed, so scan again.
-    while rounds and (spans := sorted(find_secrets(found, names or {}, values))):
+    while rounds and (spans := sorted(_find_everywhere(found, names or {}, values))):
         data, hidden = replace_spans(found.data, merge_spans(spans), hidden)
         rounds, found = rounds - 1, ScanText(data)
     if not hidden:
         return RedactedText(text)
     return decode_marks(found.data, hidden)
+
+
+def _find_everywhere(
+    text: ScanText, names: Mapping[str, bytes], values: Iterable[str], depth: int = _MAX_DEPTH
+) -> Iterator[Span]:
+    """Yield the secrets of a text, and those in lines that only look different."""
+    yield from find_secrets(text, names, values)
+    if depth and (plain := find_plain_lines(text.data)):
+        inner = _find_everywhere(ScanText(plain.data), names, (), depth - 1)
+        yield from plain.map_back(inner)
 
 
 def find_secrets(

@@ -38,7 +38,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     An option belongs to one of the sets. One that is in no set is unknown: it may do anything, and
     may have a value. `read_only` programs change nothing as long as all of their options are in
-    `flags`, `values`, `optional`, `reads` or `recurses`.
+    `flags`, `values`, `optional`, `reads` or `recurses`, and not in `follows`.
     """
 
     operands: Operands = Operands.READ
@@ -70,6 +70,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """Options whose value is code or a program to run."""
     recurses: frozenset[str] = _EMPTY
     """Options that make the program descend into folders."""
+    follows: frozenset[str] = _EMPTY
+    """Options, also in another set, that make it follow links or run its own helpers."""
     recursive: bool = False
     """True if it always descends into folders."""
     default: str = ""
@@ -80,15 +82,20 @@ class Program(Struct, frozen=True, kw_only=True):
     """First operands and options with which it changes nothing in that folder."""
     writes_beside: bool = False
     """True if it may write files whose names begin like those of its operands."""
+    temporary: str = ""
+    """The pattern of temporary files that it leaves beside its operands when it is interrupted."""
     reads_input_names: bool = False
     """True if it uses files that its standard input names."""
     hosts: bool = False
     """True if an operand such as `host:path` is on another machine."""
     addresses: bool = False
     """True if its operands are URLs; those with the scheme `file` are files."""
+    options_first: bool = False
+    """True if everything after the first operand is an operand."""
     long_with_one_dash: bool = False
     """True if `-name` is one option, not a cluster."""
     read_only: bool = False
+    """True if it changes nothing and runs nothing, with the options named above."""
 
     @property
     def valued(self) -> frozenset[str]:
@@ -106,8 +113,15 @@ class Program(Struct, frozen=True, kw_only=True):
     @property
     def options(self) -> frozenset[str]:
         """All options that the table knows."""
-        switches = self.flags | self.modifies | self.recurses | self.inspects
+        switches = self.flags | self.modifies | self.recurses | self.follows | self.inspects
         return self.valued | self.optional | switches
+
+    @property
+    def reading(self) -> frozenset[str]:
+        """The options with which a `read_only` program changes nothing."""
+        harmless = self.flags | self.values | self.optional | self.reads | self.recurses
+        harmful = self.lists | self.writes | self.folders | self.modifies | self.executes
+        return harmless - harmful - self.follows
 
 
 class Argument(Struct, frozen=True, kw_only=True):
@@ -136,6 +150,7 @@ def parse_arguments(words: Sequence[ShellWord], program: Program) -> list[Argume
         at += 1
         if only_operands or not word.text.startswith("-") or word.text == "-":
             found.append(Argument(word=word, value=word))
+            only_operands = only_operands or program.options_first
         elif word.text == "--":
             only_operands = True
         else:
@@ -159,7 +174,7 @@ def _parse_long(word: ShellWord, following: ShellWord | None, program: Program) 
     name, equals, attached = word.text.partition("=")
     names = (name,) if name in program.options else _expand_abbreviation(name, program)
     value = _part_of(word, attached) if equals else None
-    if value is None and program.valued.intersection(names):
+    if value is None and names and program.valued.issuperset(names):
         value = following
     return Argument(word=word, names=names, value=value, is_option=True)
 

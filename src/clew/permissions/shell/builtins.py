@@ -75,6 +75,8 @@ def _is_tame(assigned: Assignment) -> bool:
 _VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _READ_VALUES = frozenset({"-d", "-n", "-N", "-p", "-t", "-u", "-i"})
 _READ_CLUSTER = re.compile(r"-[rse]*[dnNptui]?")
+_STATUS = re.compile(r"\$[?#]")
+_EXPANSION = re.compile(r"[$`*?\[{~<>(]")
 _UNKNOWN_WORD = ShellWord("", "", known=False)
 
 
@@ -109,9 +111,14 @@ def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
         case "exec":
             return BuiltinEffect(inert=not rest)
         case _ if name in PRINTING:
-            return BuiltinEffect(inert=all(word.known for word in rest))
+            return BuiltinEffect(inert=all(map(_is_printable, rest)))
         case _:
             return BuiltinEffect(inert=name in INERT)
+
+
+def _is_printable(word: ShellWord) -> bool:
+    """Is the text of a word known, except for the exit status of the command before?"""
+    return word.known or not _EXPANSION.search(_STATUS.sub("", word.written))
 
 
 def _folder(words: Sequence[ShellWord]) -> ShellWord:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from clew.permissions.shell.arguments import Argument, Operands, Program, parse_arguments
 from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
-from clew.permissions.shell.programs import NAME_ONLY, word_set
+from clew.permissions.shell.programs import CONTAINER_PROGRAMS, NAME_ONLY, word_set
 from clew.permissions.shell.tables import PROGRAMS
 from clew.permissions.shell.tables.git import GLOBAL_FOLDERS, GLOBAL_VALUES, SUBCOMMANDS
 
@@ -87,7 +87,7 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     table, given = find_table(words)
     if table is None:
         if not runs and (not knows_files_of(words) or program == "git"):
-            yield from guess_files(words[1:])
+            yield from guess_files(words[1:], tree=program in CONTAINER_PROGRAMS)
             yield from _files_of_inner(words)
         return
     arguments = parse_arguments(given, table)
@@ -115,8 +115,8 @@ def _files_of_inner(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     for at in range(1, min(len(words), _MAX_INNER)):
         inner = words[at:]
         if inner[0].known and inner[0].text and knows_files_of(inner):
-            yield from find_files(inner)
-            yield from find_possible_files(inner)
+            files = (*find_files(inner), *find_possible_files(inner))
+            yield from (file for file in files if file.path.known or file.path.globs)
             return
 
 
@@ -242,7 +242,9 @@ def _recursion(
     if not table.default or not (recursive or modifies or runs):
         return
     operands = _file_operands(arguments, table)
-    if all(map(_may_be_several, operands)):
+    # A pattern of files in place of a text may become exactly that text.
+    texts = 0 if _uses(arguments, table.text_options) else table.text_operands
+    if sum(not each.is_option for each in arguments) <= texts:
         operands.append(_word(table.default))
     for word in operands:
         yield FileAccess(path=word, writes=modifies, tree=True)
@@ -285,7 +287,12 @@ def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
     for file in _operand_files(arguments, table):
         if file.writes:
             text = file.path.text
-            yield FileAccess(path=ShellWord(f"{text}*", text, known=False, globs=True), writes=True)
+            patterns = [f"{text}*"]
+            if table.temporary:
+                patterns.append(text[: text.rfind("/") + 1] + table.temporary)
+            for pattern in patterns:
+                path = ShellWord(pattern, text, known=False, globs=True)
+                yield FileAccess(path=path, writes=True)
             stem = text.rpartition(".")[0]
             if stem.rpartition("/")[2]:
                 yield FileAccess(path=_word(stem, file.path), writes=True)
@@ -342,21 +349,29 @@ def _git_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
 
 
 def _guess_options(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
-    """Yield the values of unknown options."""
+    """Yield the values of unknown options, and values that may be operands in other versions."""
     certain = table.values | table.executes
     for each in arguments:
         names = set(each.names)
-        is_unknown = not names or bool(names & table.optional - certain)
-        if each.is_option and each.value is not None and is_unknown:
+        if not each.is_option or each.value is None:
+            continue
+        if not names or names & table.optional - certain:
             yield from guess_files([each.value])
+        elif names & table.values and each.value.known and " " not in each.value.text:
+            yield FileAccess(path=each.value, writes=True)
 
 
-def guess_files(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
-    """Yield every part of the words that may be the name of a file."""
+def guess_files(words: Sequence[ShellWord], *, tree: bool = False) -> Iterator[FileAccess]:
+    """Yield every part of the words that may be the name of a file.
+
+    Args:
+        words: The words.
+        tree: Whether folders are used with everything in them.
+    """
     for word in words:
         if (word.known or word.globs) and 0 < len(word.text) <= _MAX_WORD:
             yield from (
-                FileAccess(path=_word(part, word), writes=True)
+                FileAccess(path=_word(part, word), writes=not tree, tree=tree)
                 for part in dict.fromkeys(_parts(word.text))
             )
 

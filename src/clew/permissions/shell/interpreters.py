@@ -41,7 +41,7 @@ _SED_SCRIPTS = frozenset({"-e", "--expression"})
 _SED_FILES = frozenset({"-f", "--file"})
 _GIT_HELPER = re.compile(r"[\w+-]+::")
 """An address such as `ext::command`, which git passes to a program of that name."""
-_AWK_SIDE_EFFECTS = re.compile(r"system|getline|[|>@`]|close|ARGV|ENVIRON")
+_AWK_SIDE_EFFECTS = re.compile(r"system|getline|[|>@`]|close|ARGV|ENVIRON|SYMTAB|FUNCTAB")
 
 
 def inspect_program(words: Sequence[ShellWord]) -> NestedCommands:

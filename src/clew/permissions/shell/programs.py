@@ -67,6 +67,9 @@ RUNNERS = (
 )
 """Programs that run a command from their arguments."""
 
+CONTAINER_PROGRAMS = word_set("docker podman nerdctl buildah")
+"""Programs that give a container a folder with everything in it."""
+
 PACKAGE_MANAGERS = word_set("npm pnpm yarn bun")
 RUN_SUBCOMMANDS = word_set("exec dlx x explore")
 """Subcommands with which a package manager runs another command."""

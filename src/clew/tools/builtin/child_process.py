@@ -14,10 +14,19 @@ from anyio.abc import Process
 from msgspec import Struct, field
 
 from clew.core.secret_variables import is_secret_variable
-from clew.process import drain_pipe, group_is_alive, read_pipe, start_group, terminate_group
+from clew.process import (
+    CallGuard,
+    drain_pipe,
+    group_is_alive,
+    guard_call,
+    read_pipe,
+    start_group,
+    terminate_group,
+)
 
-ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true"}
-"""Tells programs that Clew runs them, and git that it cannot open an editor."""
+ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
+"""Tells programs that Clew runs them, and git that it cannot open an editor, and that commands
+which only read, such as `git status`, must not write its index."""
 
 _GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL after a timeout."""
@@ -109,13 +118,19 @@ class ChildResult(Struct, frozen=True, kw_only=True):
 async def run_child(child: ChildProcess) -> ChildResult:
     """Run a program without input, standard output and error together.
 
-    After the timeout, or when the call is cancelled, the whole process group is terminated.
-    Background processes of a program that ended by itself keep running.
+    After the timeout, or when the call is cancelled, the whole process group is terminated; if
+    this process is killed, a guard does that. Background processes of a program that ended by
+    itself keep running.
 
     Raises:
         OSError: The program cannot be started.
         ValueError: An argument holds a null character.
     """
+    async with guard_call() as guard:
+        return await _run_guarded(child, guard)
+
+
+async def _run_guarded(child: ChildProcess, guard: CallGuard) -> ChildResult:
     output = HeadTail()
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -125,9 +140,10 @@ async def run_child(child: ChildProcess) -> ChildResult:
                 child.command,
                 pipes=(DEVNULL, writer, writer),
                 cwd=child.cwd,
-                env=child.env,
+                env={**child.env, **guard.env},
                 pass_fds=child.pass_fds,
             )
+            guard.watch(process)
         finally:
             os.close(writer)
         finished = False

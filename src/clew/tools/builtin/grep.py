@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 
 import anyio
 from msgspec import Meta
+from msgspec.structs import replace
 
 from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
@@ -66,13 +67,9 @@ def grep_tool(program: str | None = None) -> Tool:
             context: Lines to show before and after each match, with content.
             head_limit: The most lines or files to show.
         """  # noqa: D205
-        try:
-            root = resolve(path, tool_context)
-        except ToolFailure as error:
-            return failure(str(error))
         query = GrepQuery(
             pattern=pattern,
-            root=root,
+            root=tool_context.cwd,
             shown_root=path,
             glob=glob,
             type=type,
@@ -82,13 +79,14 @@ def grep_tool(program: str | None = None) -> Tool:
             context=context if output_mode == "content" else 0,
             limit=head_limit,
         )
-        return await _grep(query, find_ripgrep() if program is None else program)
+        return await _grep(query, tool_context, find_ripgrep() if program is None else program)
 
     return grep
 
 
-async def _grep(query: GrepQuery, program: str) -> ToolOutput:
+async def _grep(query: GrepQuery, context: ToolContext, program: str) -> ToolOutput:
     try:
+        query = replace(query, root=resolve(query.shown_root, context))
         check_pattern(query.glob.removeprefix("!"))
         if not await anyio.Path(query.root).exists():
             raise ToolFailure(f"{query.shown_root} does not exist.")  # noqa: TRY301

@@ -18,6 +18,8 @@ _DEVICES = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"),
     *("/dev/ptmx", "/dev/pts", "/dev/shm"),  # noqa: S108
 )
+_TRUNCATE_VERSION = 3
+"""The first version of Landlock that can forbid to truncate a file."""
 _TCP_VERSION = 4
 """The first version of Landlock that can forbid TCP."""
 
@@ -64,10 +66,13 @@ class Landlock:
         if self._namespaces:
             return ""
         network = "" if policy.network else " Only TCP is switched off."
+        truncate = (
+            "" if self._version >= _TRUNCATE_VERSION else " Forbidden files can be truncated."
+        )
         return (
             "Commands cannot create files in a folder that contains a forbidden path. Names and "
             "permissions of forbidden files, .clew, .claude and local sockets are not "
-            f"protected.{network}"
+            f"protected.{network}{truncate}"
         )
 
     def wrap(

@@ -3,8 +3,9 @@
 from clew.permissions.shell.arguments import Program
 from clew.permissions.shell.tables.archives import ARCHIVES
 from clew.permissions.shell.tables.copies import COPIES
+from clew.permissions.shell.tables.listings import LISTINGS
 from clew.permissions.shell.tables.network import NETWORK
 from clew.permissions.shell.tables.readers import READERS
 
-PROGRAMS: dict[str, Program] = {**READERS, **COPIES, **ARCHIVES, **NETWORK}
+PROGRAMS: dict[str, Program] = {**READERS, **LISTINGS, **COPIES, **ARCHIVES, **NETWORK}
 """Every program with a table, except git, which has one for each subcommand."""

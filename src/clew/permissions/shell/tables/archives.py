@@ -21,7 +21,8 @@ ARCHIVES: dict[str, Program] = {
         ("zstd", "unzstd"),
         replace(
             _COMPRESSOR,
-            values=letters("MTB"),
+            values=frozenset(),
+            optional=letters("MTB"),
             reads=letters("D") | word_set("--patch-from"),
             lists=word_set("--filelist"),
             writes=letters("o"),
@@ -66,8 +67,8 @@ ARCHIVES: dict[str, Program] = {
         # Tests the new archive with a command.
         executes=word_set("-TT --unzip-command"),
         recursive=True,
-        reads_input_names=False,
         writes_beside=True,
+        temporary="zi*",
     ),
     "unzip": Program(
         flags=letters("aBCjKLMnoqVXuf"),

@@ -27,6 +27,8 @@ _MODE = Program(
     text_options=word_set("--reference"),
     values=word_set("--reference --from"),
     recurses=word_set("-R --recursive"),
+    # Without the right to enter a folder, nothing in it is reachable.
+    recursive=True,
 )
 
 COPIES: dict[str, Program] = {
@@ -104,6 +106,8 @@ COPIES: dict[str, Program] = {
         reads=word_set("-i --input"),
         writes=word_set("-o --output -r --reject-file"),
         folders=word_set("-d --directory"),
+        recursive=True,
+        default=".",
         writes_tree=".",
         writes_beside=True,
     ),

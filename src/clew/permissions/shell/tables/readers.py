@@ -16,7 +16,7 @@ _CHECKSUM = Program(
 _GREP = Program(
     text_operands=1,
     text_options=word_set("-e -f --regexp --file"),
-    flags=letters("EFGPiyvwxcLlqsobHhnTUzaIZ")
+    flags=letters("EFGPiyvwxcLlqsobHhnTUzaIZ0123456789")
     | word_set("""
         --extended-regexp --fixed-strings --basic-regexp --perl-regexp --ignore-case
         --no-ignore-case --invert-match --word-regexp --line-regexp --count --files-without-match
@@ -33,6 +33,7 @@ _GREP = Program(
     reads=word_set("-f --file --exclude-from"),
     # `-d recurse` descends like `-r`.
     recurses=letters("rRd") | word_set("--recursive --dereference-recursive --directories"),
+    follows=word_set("-R --dereference-recursive"),
     default=".",
     read_only=True,
 )
@@ -43,7 +44,10 @@ _RIPGREP = Program(
     | word_set("""
         --files --hidden --no-ignore --fixed-strings --ignore-case --smart-case --invert-match
         --word-regexp --count --files-with-matches --only-matching --quiet --no-heading --heading
-        --line-number --no-line-number --no-filename --multiline --json --follow --stats
+        --line-number --no-line-number --no-filename --multiline --json --follow --stats --pretty
+        --column --no-messages --with-filename --type-list --trim --null --files-without-match
+        --case-sensitive --line-regexp --no-config --vimgrep --pcre2 --count-matches --version
+        --no-ignore-vcs --unrestricted --text --search-zip
     """),
     values=letters("eEmABCgtTjMdr")
     | word_set("""
@@ -53,6 +57,8 @@ _RIPGREP = Program(
     """),
     reads=word_set("-f --file --ignore-file"),
     executes=word_set("--pre --hostname-bin"),
+    # `-z` runs programs that decompress.
+    follows=word_set("-L --follow -z --search-zip"),
     recursive=True,
     default=".",
     read_only=True,
@@ -65,14 +71,16 @@ _AWK = Program(
     # A listing of the program, the variables, a profile, a debugger's commands.
     writes=letters("odpD") | word_set("--pretty-print --dump-variables --profile --debug"),
     optional=letters("odpD") | word_set("--pretty-print --dump-variables --profile --debug"),
+    # Programs are parsed too: a redirection, a pipe and `system` write or run.
+    read_only=True,
 )
 _COUNTED = Program(
-    flags=letters("qvz") | word_set("--quiet --silent --verbose --zero-terminated"),
+    flags=letters("qvz0123456789") | word_set("--quiet --silent --verbose --zero-terminated"),
     values=word_set("-n -c --lines --bytes"),
     read_only=True,
 )
 _DIFF = Program(
-    flags=letters("qsypTtabBwEiNdHlucen")
+    flags=letters("qsypTtabBwEiNdHlucen0123456789")
     | word_set("""
         --brief --report-identical-files --side-by-side --text --ignore-space-change
         --ignore-blank-lines --ignore-all-space --ignore-case --new-file --minimal --unified
@@ -87,6 +95,7 @@ _DIFF = Program(
     reads=word_set("-X --exclude-from --from-file --to-file"),
     # Even without `-r`, two folders are compared file by file.
     recurses=word_set("-r --recursive"),
+    follows=word_set("-r --recursive"),
     recursive=True,
     read_only=True,
 )
@@ -94,12 +103,48 @@ _DIFF = Program(
 READERS: dict[str, Program] = {
     **dict.fromkeys(
         word_set("""
-            tac nl hexdump hd strings paste fold fmt rev comm join expand unexpand look od base64
-            base32 cut column more pr
+            rev look
         """),
         _READER,
     ),
-    **dict.fromkeys(word_set("source . view yq bat"), Program()),
+    **dict.fromkeys(word_set("source . view yq bat more pr"), Program()),
+    "tac": replace(_READER, flags=letters("br"), values=word_set("-s --separator")),
+    "nl": replace(_READER, flags=letters("p"), values=letters("bdfhilnsvw")),
+    **dict.fromkeys(
+        ("hexdump", "hd"),
+        replace(_READER, flags=letters("bcCdovx"), values=letters("ens"), reads=letters("f")),
+    ),
+    "od": replace(
+        _READER,
+        flags=letters("abcdfhilosvx"),
+        values=letters("AjNSt"),
+        optional=letters("w"),
+    ),
+    "strings": replace(_READER, flags=letters("afow"), values=letters("nets")),
+    "paste": replace(_READER, flags=letters("sz") | word_set("--serial"), values=letters("d")),
+    "fold": replace(_READER, flags=letters("bs0123456789"), values=word_set("-w --width")),
+    "fmt": replace(_READER, flags=letters("cstu0123456789"), values=letters("wpg")),
+    "comm": replace(_READER, flags=letters("123z") | word_set("--check-order --nocheck-order")),
+    "join": replace(_READER, flags=letters("iz"), values=letters("aejotv12")),
+    **dict.fromkeys(
+        ("expand", "unexpand"),
+        replace(_READER, flags=letters("ia0123456789"), values=word_set("-t --tabs")),
+    ),
+    **dict.fromkeys(
+        ("base64", "base32"),
+        replace(
+            _READER,
+            flags=letters("di") | word_set("--decode --ignore-garbage"),
+            values=word_set("-w --wrap"),
+        ),
+    ),
+    "cut": replace(
+        _READER,
+        flags=letters("snz") | word_set("--complement --only-delimited --zero-terminated"),
+        values=letters("bcdf")
+        | word_set("--bytes --characters --delimiter --fields --output-delimiter"),
+    ),
+    "column": replace(_READER, flags=letters("txeJd"), values=letters("csoNRHTWEnl")),
     **dict.fromkeys(word_set("zcat bzcat xzcat zstdcat"), _READER),
     **dict.fromkeys(
         word_set("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum"),
@@ -122,9 +167,19 @@ READERS: dict[str, Program] = {
         writes=letters("oO") | word_set("--log-file --LOG-FILE"),
         executes=word_set("-k --lesskey-file --lesskey-src"),
     ),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), _GREP),
+    **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
+    # A script that runs grep without files: with `-r` it searches the current folder.
+    "zgrep": replace(
+        _GREP,
+        recurses=frozenset(),
+        values=_GREP.values - word_set("-d --directories"),
+        lists=_GREP.recurses,
+        optional=_GREP.optional | _GREP.recurses,
+        read_only=False,
+    ),
     "rgrep": replace(_GREP, recursive=True),
-    **dict.fromkeys(("rg", "ag", "ack"), _RIPGREP),
+    "rg": _RIPGREP,
+    **dict.fromkeys(("ag", "ack"), replace(_RIPGREP, read_only=False)),
     **dict.fromkeys(("awk", "gawk", "mawk"), _AWK),
     "wc": Program(
         flags=letters("clLmw") | word_set("--lines --words --bytes --chars --max-line-length"),
@@ -138,6 +193,7 @@ READERS: dict[str, Program] = {
         values=word_set("-B -d -t --block-size --max-depth --threshold --exclude --time-style"),
         reads=word_set("-X --exclude-from"),
         lists=word_set("--files0-from"),
+        follows=letters("DHL"),
         read_only=True,
     ),
     "date": Program(
@@ -154,6 +210,8 @@ READERS: dict[str, Program] = {
         flags=letters("bcdEhiklLNnprsSvzZ0") | word_set("--brief --mime --mime-type"),
         values=letters("eFP") | word_set("--exclude --separator --parameter"),
         reads=word_set("-m --magic-file"),
+        # Runs programs that decompress; sets the time of access, and loses digits of the other.
+        follows=letters("zZp"),
         lists=word_set("-f --files-from"),
         # Writes `magic.mgc` to the working folder.
         executes=word_set("-C --compile"),
@@ -189,13 +247,22 @@ READERS: dict[str, Program] = {
         flags=letters("cdDiuz") | word_set("--count --repeated --ignore-case --unique"),
         values=letters("fsw") | word_set("--skip-fields --skip-chars --check-chars"),
         optional=word_set("--all-repeated --group"),
+        read_only=True,
     ),
+    # It compares the beginnings of options: `-il` is `-i`.
     "xxd": Program(
         operands=Operands.SECOND_WRITTEN,
+        long_with_one_dash=True,
+        options_first=True,
         flags=letters("abCdeEipPruv"),
         values=letters("cglonsR"),
+        read_only=True,
     ),
-    "tr": Program(operands=Operands.TEXT, flags=letters("cCdst"), read_only=True),
+    "tr": Program(
+        operands=Operands.TEXT,
+        flags=letters("cCdst") | word_set("--delete --squeeze-repeats --complement"),
+        read_only=True,
+    ),
     "diff": _DIFF,
     "cmp": replace(_READER, flags=letters("bls"), values=letters("in")),
     "diff3": replace(_READER, executes=word_set("--diff-program")),
@@ -211,9 +278,13 @@ READERS: dict[str, Program] = {
         text_operands=1,
         text_options=word_set("-f --from-file"),
         flags=letters("cnrRsajSCMe")
-        | word_set("--compact-output --null-input --raw-output --raw-input --slurp --sort-keys"),
+        | word_set("""
+            --compact-output --null-input --raw-output --raw-input --slurp --sort-keys --tab
+            --exit-status --join-output --ascii-output --color-output --monochrome-output
+        """),
         values=word_set("--arg --argjson --indent"),
-        reads=word_set("-f --from-file --rawfile --slurpfile --argfile -L"),
+        reads=word_set("-f --from-file --rawfile --slurpfile --argfile"),
+        folders=letters("L"),
         pairs=word_set("--arg --argjson --rawfile --slurpfile --argfile"),
         read_only=True,
     ),
@@ -230,13 +301,19 @@ READERS: dict[str, Program] = {
         optional=word_set("-i --in-place"),
         reads=word_set("-f --file"),
         modifies=word_set("-i --in-place"),
+        temporary="sed*",
         read_only=True,
     ),
     # Expressions: tests with a value, and actions that run programs, write or delete.
     "find": Program(
         operands=Operands.NAMES,
         long_with_one_dash=True,
+        flags=word_set("""
+            -P -print -print0 -ls -prune -quit -not -a -and -o -or -empty -readable -writable
+            -executable -depth -d -mount -xdev -daystart -true -false -noleaf -nouser -nogroup
+        """),
         values=word_set("""
+            -newermt -newerct -newerat -used
             -name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype
             -size -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -samefile -perm
             -user -group -uid -gid -maxdepth -mindepth -printf -links -inum -fstype -lname -ilname
@@ -250,7 +327,11 @@ READERS: dict[str, Program] = {
     "fd": Program(
         operands=Operands.NAMES,
         text_operands=1,
+        flags=letters("HIusiFgap0q1")
+        | word_set("--hidden --no-ignore --glob --absolute-path --full-path --fixed-strings"),
         values=letters("tedEScjm") | word_set("--type --extension --max-depth --exclude --owner"),
+        follows=word_set("-L --follow"),
         default=".",
+        read_only=True,
     ),
 }

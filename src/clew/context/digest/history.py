@@ -1,0 +1,79 @@
+"""The history of a conversation as its digests read it.
+
+A digest needs something of every message, and the newest ones line by line. A `History`
+remembers what it read, so the next digest of the same conversation reads only the messages
+since. The result is that of reading all of them again.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from clew.context.digest.agent_prose import Prose, read_prose
+from clew.context.digest.passages import CALLED, Passage, read_passages
+from clew.context.digest.state_ledger import StateLog
+from clew.context.digest.turn_ledger import TurnLog
+from clew.context.items import Item
+from clew.core.ids import CallId
+
+
+class History:
+    """A conversation that grows, and what digests know about it."""
+
+    def __init__(self) -> None:
+        self.turns = TurnLog()
+        self.state = StateLog()
+        self._items: list[Item] = []
+        self._texts: dict[int, _ItemText] = {}
+        """By the identity of items, which they hold."""
+
+    def follow(self, conversation: list[Item]) -> None:
+        """Read the messages since the last time; all of them if earlier ones changed."""
+        if conversation[: len(self._items)] != self._items:
+            self._items, self.turns, self.state = [], TurnLog(), StateLog()
+        new = conversation[len(self._items) :]
+        self.turns.extend(new)
+        self.state.extend(new)
+        self._items = conversation
+
+    def select(self, items: Iterable[Item]) -> None:
+        """Choose the messages whose text is read; what was read of others is forgotten."""
+        known = self._texts
+        self._texts = {id(item): known.get(id(item)) or _ItemText(item) for item in items}
+
+    def split_passages(self, items: Sequence[Item]) -> list[Passage]:
+        """Return the passages of selected messages."""
+        found: list[Passage] = []
+        shown_by: dict[CallId, str] = {}
+        for item in items:
+            found += self._texts[id(item)].split_passages(shown_by)
+        return found
+
+    def read_prose(self, item: Item) -> Sequence[Prose]:
+        """Return the prose of a selected message."""
+        return self._texts[id(item)].read_prose()
+
+
+class _ItemText(Struct, gc=False):
+    """The text of one message, read once."""
+
+    item: Item
+    _passages: list[Passage] | None = None
+    _labels: list[str | None] | None = None
+    """What its results were labelled with, which depends on the calls that are read before it."""
+    _prose: list[Prose] | None = None
+
+    def split_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
+        """Return the passages; `shown_by` is that of `read_passages`."""
+        labels = [shown_by.get(call_id) for call_id in self.item.answers]
+        if self._passages is None or labels != self._labels:
+            self._labels, self._passages = labels, list(read_passages(self.item, shown_by))
+        elif self.item.asks:
+            shown_by.update((p.call_id, p.label) for p in self._passages if p.source == CALLED)
+        return self._passages
+
+    def read_prose(self) -> list[Prose]:
+        """Return the prose."""
+        if self._prose is None:
+            self._prose = list(read_prose(self.item))
+        return self._prose

@@ -1,0 +1,157 @@
+"""The log of tool steps: the tool calls of a conversation that grows, with their results.
+
+A result arrives after its call. The output of a command that was left running is found in later
+results and in notifications, which a program adds to the user's messages.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.context.digest.tool_steps import ToolStep, is_read_tool
+from clew.context.items import Item, ItemKind
+from clew.core.ids import NO_ENTRY, CallId, EntryId
+from clew.core.messages import ToolCall, ToolResult
+
+_USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
+_USER_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
+_NOTIFICATION = re.compile(
+    r"<task-notification>.{0,200}?<task-id>(\w+)</task-id>(.*?)</task-notification>", re.DOTALL
+)
+_POLL_KEYS = ("session_id", "task_id", "bash_id", "shell_id", "agentId")
+_MOST_JOINED = 20_000
+_place, _number = attrgetter("place"), attrgetter("number")
+
+
+def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[ToolStep]:
+    """Return the tool calls of a conversation in order, each with its result.
+
+    Commands that the user ran (`! git pull` in a prompt) are included as calls of `bash`. A
+    command that was left running has the result of the last call that asked for its output.
+    With `newest`, calls that only read a file are left out before that many messages.
+    """
+    log = StepLog()
+    log.extend(items)
+    return log.list_steps(newest=newest)
+
+
+class StepLog:
+    """The tool calls of a conversation that grows: each message is read once."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._reads: list[_Call] = []
+        """Calls that only read a file."""
+        self._calls: list[_Call] = []
+        """All others."""
+        self._answers: dict[CallId, _Answer] = {}
+        self._ended: dict[str, _Answer] = {}
+        """What notifications said about background jobs."""
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Continue the conversation."""
+        for place, item in enumerate(items, start=self._length):
+            if item.asks or item.answers:
+                for part in item.message.parts:
+                    if isinstance(part, ToolResult):
+                        self._answers[part.call_id] = _Answer(item.entry_id, part)
+                    elif isinstance(part, ToolCall):
+                        self._add_call(place, item.entry_id, part)
+            elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
+                self._add_user_text(place, item.entry_id, text)
+        self._length += len(items)
+
+    def list_steps(self, *, newest: int | None = None) -> list[ToolStep]:
+        """Return the steps so far; see `list_steps`."""
+        since = self._length - newest if newest is not None else 0
+        reads = self._reads[bisect_left(self._reads, since, key=_place) :]
+        steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
+        return _join_polls(steps, self._ended)
+
+    def _add_call(self, place: int, entry_id: EntryId, call: ToolCall) -> None:
+        calls = self._reads if is_read_tool(call.name) else self._calls
+        calls.append(_Call(place, entry_id, call, len(self._reads) + len(self._calls)))
+
+    def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
+        """Read the commands that the user ran, and notifications that a program added."""
+        for command in _USER_COMMAND.findall(text):
+            arguments = msgspec.json.encode({"command": command}).decode()
+            call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
+            self._add_call(place, entry_id, call)
+        last = self._calls[-1].call.call_id if self._calls else CallId("")
+        if "<bash-std" in text and last.startswith("user ") and last not in self._answers:
+            output = "".join(_USER_OUTPUT.findall(text))
+            result = ToolResult(call_id=last, name="bash", text=output)
+            self._answers[last] = _Answer(entry_id, result)
+        for job, told in _NOTIFICATION.findall(text):
+            failed = "<status>failed" in told
+            result = ToolResult(call_id=CallId(""), name="", text=told.strip(), failed=failed)
+            self._ended[job] = _Answer(entry_id, result)
+
+    def _make_step(self, one: "_Call") -> ToolStep:
+        answer = self._answers.get(one.call.call_id, _NO_ANSWER)
+        if one.step is None or one.answer is not answer:
+            one.answer = answer
+            one.step = ToolStep(
+                place=one.place,
+                entry_id=one.entry_id,
+                name=one.call.name.lower(),
+                encoded=one.call.arguments,
+                result=answer.result.text,
+                result_id=answer.entry_id,
+                failed=answer.result.failed,
+                answered=answer is not _NO_ANSWER,
+            )
+        return one.step
+
+
+class _Answer(Struct, frozen=True, gc=False):
+    """A result with the entry of its message."""
+
+    entry_id: EntryId
+    result: ToolResult
+
+
+_NO_ANSWER = _Answer(NO_ENTRY, ToolResult(call_id=CallId(""), name="", text=""))
+
+
+class _Call(Struct, gc=False):
+    """A call with the index and the entry of its message, and the step that was made of it."""
+
+    place: int
+    entry_id: EntryId
+    call: ToolCall
+    number: int
+    answer: _Answer = _NO_ANSWER
+    step: ToolStep | None = None
+
+
+def _join_polls(steps: list[ToolStep], ended: dict[str, _Answer]) -> list[ToolStep]:
+    """Give each command that was left running the results of the calls that asked for more."""
+    started: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        if step.is_poll:
+            job = next((text for key in _POLL_KEYS if (text := step.get_text(key))), "")
+            if job in started and step.answered:
+                first = steps[started[job]]
+                earlier = "" if first.is_left_running else first.output[:_MOST_JOINED]
+                steps[started[job]] = replace(
+                    first,
+                    result=f"{step.result}\n{earlier}",
+                    result_id=step.result_id,
+                    failed=step.failed,
+                )
+        elif step.background_id:
+            started[step.background_id] = place
+    for job, place in started.items():
+        if job in ended:
+            told, told_in = ended[job].result, ended[job].entry_id
+            steps[place] = replace(
+                steps[place], result=told.text, result_id=told_in, failed=told.failed
+            )
+    return steps

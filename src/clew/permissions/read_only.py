@@ -1,0 +1,196 @@
+"""Whether a command only reads, and only what may be read without a question.
+
+A command only reads when a table says so for its program and for each of its options. Every path
+must be one that Read may use in this mode. Whatever is known only at run time is no read-only
+command: a word may turn out to be an option. File name patterns are looked up, because a folder
+may contain a file that is named like an option, or a link to elsewhere.
+"""
+
+import glob
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from clew.core.permissions import Access, Risk, TargetKind
+from clew.permissions import git_repository, match_paths
+from clew.permissions.command_files import WorkingDirs
+from clew.permissions.paths import is_folder, resolve
+from clew.permissions.policy import Policy
+from clew.permissions.shell.arguments import Argument, Operands, Program, parse_arguments
+from clew.permissions.shell.command_line import ShellCommand, ShellWord
+from clew.permissions.shell.file_arguments import find_table, is_device, is_system_program
+from clew.permissions.shell.tables.git_readers import GIT_FLAGS, GIT_READERS, GitReader
+
+_MAX_MATCHES = 1_000
+_MAX_WILD_FOLDERS = 2
+_VERSIONS = frozenset({"python", "python3", "node"})
+_WILD = re.compile(r"[*?\[]")
+_JQ_READS_ELSEWHERE = re.compile(r"\b(?:import|include|env|ENV|input_filename|modulemeta)\b")
+_GIT_VERIFIES = re.compile(r"%G|signature")
+"""Parts of a format for which git runs the program that checks signatures."""
+
+
+def only_reads(command: ShellCommand, policy: Policy, dirs: WorkingDirs) -> bool:
+    """Does the command change nothing, run nothing else, and read only what Read may?
+
+    Args:
+        command: A simple command; not a wrapper.
+        policy: The rules and the mode.
+        dirs: Where its relative paths start.
+    """
+    if command.inner or command.sensitive_words or command.opaque_reason or not dirs.inside:
+        return False
+    words = command.words
+    if not is_system_program(words) or not all(word.known or word.globs for word in words):
+        return False
+    if not all(_expands_to_operands(word, dirs) for word in words if not word.known):
+        return False
+    if _is_in_project(command.program, dirs):
+        return False
+    if command.program in _VERSIONS:
+        return [word.text for word in words[1:]] in (["--version"], ["-V"])
+    if command.program == "git":
+        return _git_only_reads(words, policy, dirs)
+    table, given = find_table(words)
+    if table is None or not table.read_only:
+        return False
+    arguments = parse_arguments(given, table)
+    return (
+        _has_reading_options(arguments, table)
+        and _has_reading_form(command, arguments, dirs)
+        and _may_read(_paths(arguments, table), policy, dirs)
+    )
+
+
+def _is_in_project(program: str, dirs: WorkingDirs) -> bool:
+    """Would the shell find the program in the working directory, where a model can write?"""
+    found = shutil.which(program)
+    return found is not None and Path(found).absolute().is_relative_to(dirs.cwd.resolve())
+
+
+def _has_reading_options(arguments: Sequence[Argument], table: Program) -> bool:
+    options = [each for each in arguments if each.is_option]
+    return all(
+        each.names
+        and table.reading.issuperset(each.names)
+        # An abbreviation may mean an option that the table does not know.
+        and (not each.word.text.startswith("--") or _name(each) in each.names)
+        for each in options
+    )
+
+
+def _name(option: Argument) -> str:
+    return option.word.text.partition("=")[0]
+
+
+def _has_reading_form(
+    command: ShellCommand, arguments: Sequence[Argument], dirs: WorkingDirs
+) -> bool:
+    """Check programs of which the operands decide what they do."""
+    operands = [each.word for each in arguments if not each.is_option]
+    match command.program:
+        case "date":
+            return all(word.text.startswith("+") for word in operands)
+        case "uniq" | "xxd":
+            return len(operands) < 2 and all(word.known for word in operands)
+        case "jq":
+            return not _JQ_READS_ELSEWHERE.search(command.plain)
+        case "diff" | "sdiff":
+            # They follow links in folders.
+            return not any(
+                is_folder(Path(place)) for word in operands for place in dirs.resolve(word.text)
+            )
+        case _:
+            return True
+
+
+def _paths(arguments: Sequence[Argument], table: Program) -> Iterator[ShellWord]:
+    """Yield the operands that are files, and the files that options name."""
+    operands = [each.word for each in arguments if not each.is_option]
+    skipped = table.text_operands
+    if any(table.text_options.intersection(each.names) for each in arguments):
+        skipped = 0
+    if table.operands is not Operands.TEXT:
+        # A pattern of files may become several words, of which only the first is text.
+        yield from (word for word in operands[:skipped] if not word.known)
+        yield from operands[skipped:]
+    for each in arguments:
+        if each.value is not None and each.is_option and table.reads.intersection(each.names):
+            yield each.value
+
+
+def _may_read(words: Iterable[ShellWord], policy: Policy, dirs: WorkingDirs) -> bool:
+    for word in words:
+        if word.text == "-" or is_device(word):
+            continue
+        places = dirs.resolve(word.text) if word.known else _expand(word, dirs)
+        if places is None or not all(_is_readable(place, policy) for place in places):
+            return False
+    return True
+
+
+def _is_readable(place: str, policy: Policy) -> bool:
+    access = Access(tool="Read", risk=Risk.INSPECT, target=place, kind=TargetKind.PATH)
+    return not isinstance(match_paths.find_allow_rules(access, policy), str)
+
+
+def _expands_to_operands(word: ShellWord, dirs: WorkingDirs) -> bool:
+    """Is no file that a pattern matches named like an option?"""
+    if word.text.startswith("-"):
+        return not _WILD.search(word.text.partition("=")[0])
+    matches = _expand(word, dirs)
+    return matches is not None and not any("/-" in match for match in matches)
+
+
+def _expand(word: ShellWord, dirs: WorkingDirs) -> tuple[str, ...] | None:
+    """Return the files that a pattern matches; None if it is too complex, or there are too many."""
+    *folders, _ = word.text.split("/")
+    wild = sum(bool(_WILD.search(folder)) for folder in folders)
+    if set("[\\~") & set(word.text) or wild > _MAX_WILD_FOLDERS:
+        return None
+    found: list[str] = []
+    for folder in dirs.folders:
+        matches = islice(glob.iglob(word.text, root_dir=folder), _MAX_MATCHES + 1)  # noqa: PTH207
+        found += (str(folder / match) for match in matches)
+    return tuple(found) if len(found) <= _MAX_MATCHES else None
+
+
+def _git_only_reads(words: Sequence[ShellWord], policy: Policy, dirs: WorkingDirs) -> bool:
+    rest = list(words[1:])
+    while rest and rest[0].text.startswith("-"):
+        if rest.pop(0).text not in GIT_FLAGS:
+            return False
+    if not rest:
+        return True
+    reader = GIT_READERS.get(rest[0].text)
+    if reader is None:
+        return False
+    arguments = parse_arguments(rest[1:], reader.table)
+    operands = [each.word for each in arguments if not each.is_option]
+    return (
+        _has_reading_options(arguments, reader.table)
+        and _has_reader_form(reader, arguments)
+        and not any(_GIT_VERIFIES.search(word.text) for word in rest)
+        # An operand is a commit or a path. With a path elsewhere, git compares any two files.
+        and _may_read((*operands, *_paths(arguments, reader.table)), policy, dirs)
+        and not any(_find_git_risk(dirs))
+    )
+
+
+def _has_reader_form(reader: GitReader, arguments: Sequence[Argument]) -> bool:
+    operands = [each.word.text for each in arguments if not each.is_option]
+    if not operands:
+        return reader.alone
+    if reader.first:
+        # Options before the word have another meaning: `git stash -p list` is a change.
+        return arguments[0].word.text in reader.first
+    lists = any(reader.lists_with.intersection(each.names) for each in arguments)
+    return lists or not reader.lists_with
+
+
+def _find_git_risk(dirs: WorkingDirs) -> Iterator[str]:
+    root = resolve(str(dirs.cwd), dirs.cwd) or dirs.cwd
+    for folder in dirs.folders:
+        yield git_repository.find_risk(folder, root)

@@ -1,0 +1,143 @@
+"""The history of a conversation: a digest that continues an earlier one equals a fresh one."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from clew.context.clearing_plan import plan_squeeze
+from clew.context.compaction_plan import compact_by_rules
+from clew.context.digest.history import History
+from clew.context.digest.passages import split_passages
+from clew.context.lazy_list import Memo
+from clew.context.plan import Stuck
+from clew.context.policy import ContextPolicy
+from clew.context.strategies.tiered import Tiered
+from clew.context.view import View, advance, fold
+from clew.core.entries import Body, Cleared, Compacted, Entry, MessageAdded, PinChanged, Undone
+from clew.core.ids import EntryId
+from clew.core.messages import Message, assistant, user
+from tests.context.conversations import edit, items, run, use
+from tests.histories import SETUP, turns
+
+ENDED = "<task-notification><task-id>b1</task-id><status>completed</status></task-notification>"
+WORK: Sequence[tuple[Message, ...]] = (
+    (user("Fix the parser, and never touch the tests."), *run("pytest -q", "2 failed, 3 passed")),
+    (*edit("src/a.py"), *run("git commit -am fix", "[main abc1234] fix"), assistant("All fixed.")),
+    run("make watch", "running in background with ID: b1"),
+    use("TaskOutput", {"task_id": "b1"}, "<status>running\ncompiled 3 files"),
+    (user(ENDED),),
+    (user("<bash-input>git push</bash-input>"), user("<bash-stdout>pushed</bash-stdout>")),
+    (assistant("The root cause is the lexer."), user("[Request interrupted by user]")),
+    use("Bash", {"command": "rm -r x"}, "The user doesn't want to proceed", failed=True),
+    (*use("Read", {"file_path": "src/a.py"}, "1\tdef parse_everything(text): ...\n" * 30),),
+    use("Write", {"file_path": "b.py", "content": "value = 1\n" * 40}, "ok"),
+)
+"""Pieces of an agent's work in which later messages change what earlier ones mean."""
+MOVES = ("compact", "compact", "shorten", "undo", "clear", "pin", "go on")
+works = st.sampled_from(WORK).map(
+    lambda messages: [MessageAdded(message=message) for message in messages]
+)
+
+
+@given(st.lists(st.tuples(works | turns(), st.sampled_from(MOVES)), min_size=1, max_size=14))
+@settings(max_examples=60, deadline=None)
+def test_a_digest_that_continues_an_earlier_one_equals_a_fresh_one(
+    steps: list[tuple[list[MessageAdded], str]],
+) -> None:
+    journal = [Entry(id=EntryId(1), at=0.0, body=SETUP)]
+    view, memo = fold(journal), Memo()
+
+    for said, move in steps:
+        for body in said:
+            view = _add(journal, view, body)
+        continued = _compact(replace(view, memo=memo))
+
+        assert continued == _compact(replace(view, memo=Memo()))
+
+        change = _choose(view, move, continued)
+        view = view if change is None else _add(journal, view, change)
+
+
+def _add(journal: list[Entry], view: View, body: Body) -> View:
+    journal.append(Entry(id=EntryId(len(journal) + 1), at=1.0, body=body))
+    return advance(view, journal)
+
+
+def _compact(view: View) -> Compacted | Stuck:
+    return compact_by_rules(view, ContextPolicy(), Tiered(), trigger="manual")
+
+
+def _choose(view: View, move: str, compacted: Compacted | Stuck) -> Body | None:
+    match move:
+        case "compact" if isinstance(compacted, Compacted):
+            return compacted
+        case "shorten":
+            return plan_squeeze(view, excess=400)
+        case "undo" if view.undoable:
+            return Undone(target=view.undoable[-1])
+        case "clear":
+            return Cleared()
+        case "pin" if view.items:
+            return PinChanged(target=view.items[-1].entry_id, pinned=True)
+        case _:
+            return None
+
+
+def test_a_history_reads_only_the_messages_since_the_last_time() -> None:
+    first = items(user("Go on."), *run("pytest", "1 passed"))
+    more = [*first, *items(user("And now?"))]
+    history = History()
+    history.follow(first)
+    turns_before, steps_before = history.turns, history.state.steps.list_steps()
+
+    history.follow(more)
+
+    assert history.turns is turns_before
+    assert history.state.steps.list_steps()[0] is steps_before[0]
+
+
+def test_a_history_begins_anew_when_an_earlier_message_changed() -> None:
+    history = History()
+    history.follow(items(user("Go on."), *run("pytest", "1 failed")))
+    other = items(user("Stop."))
+
+    history.follow(other)
+
+    assert [turn.request for turn in history.turns.list_turns()] == ["Stop."]
+    assert history.state.steps.list_steps() == []
+
+
+def test_the_text_of_a_message_is_split_once_while_it_is_selected() -> None:
+    work = items(user("Go on."), *run("cat notes.txt", "a line that is long enough to quote"))
+    history = History()
+    history.select(work)
+    first = history.split_passages(work)
+    history.select(work[1:])
+
+    again = history.split_passages(work[1:])
+
+    assert again == list(split_passages(work[1:]))
+    assert all(one is other for one, other in zip(again, first[1:], strict=True))
+
+
+def test_a_result_is_named_after_its_call_only_while_that_is_read_too() -> None:
+    call, result = items(*run("cat notes.txt", "a line that is long enough to quote"))
+    history = History()
+    history.select([call, result])
+    named = history.split_passages([call, result])[-1]
+    history.select([result])
+
+    (alone,) = history.split_passages([result])
+
+    assert (named.label, alone.label) == ("Bash cat notes.txt", "Bash")
+
+
+def test_views_are_equal_whatever_was_asked_of_them() -> None:
+    view, other = fold([]), fold([])
+    view.memo.get(History)
+
+    assert view == other
+    assert view.memo.get(History) is view.memo.get(History)
+    assert Memo() != 1
