@@ -36,14 +36,18 @@ _ERROR_KINDS: tuple[tuple[type[BaseException], str], ...] = (
 """Errors under the names that StopFailure hooks of Claude Code know; all others are `unknown`."""
 
 
+def has_hooks(state: SessionState) -> bool:
+    """Return whether the session has hooks at all."""
+    return not isinstance(state.options["hooks"], NoHooks)
+
+
 async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerdict:
     """Run the hooks of an event and publish their messages as warnings.
 
     Hooks get the path of the session log as `transcript_path`: a JSON Lines file, as hooks of
     Claude Code expect. Without a log the path is empty, because the journal is in a store.
     """
-    hooks = state.options["hooks"]
-    if isinstance(hooks, NoHooks):
+    if not has_hooks(state):
         return _NO_VERDICT
     log = state.options["session_log"]
     payload = HookInput(
@@ -53,7 +57,7 @@ async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerd
         permission_mode=state.gate.mode,
         **fields,
     )
-    verdict = await hooks.fire(event, payload)
+    verdict = await state.options["hooks"].fire(event, payload)
     for text in (*verdict.messages, *verdict.reports):
         state.emit(Warned(f"{event} hook: {text}"))
     return verdict

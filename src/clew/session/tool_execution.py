@@ -17,7 +17,7 @@ from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
-from clew.session.hook_events import fire, format_reminder
+from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
@@ -91,7 +91,7 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
         return make_failed_outcome(mark, "redaction_mark")
     targets, decision = state.gate.find_targets(access), state.gate.decide(access)
     wish: Decision | None = None
-    if decision.verdict is not Verdict.DENY:
+    if decision.verdict is not Verdict.DENY and has_hooks(state):
         verdict = await _before(state, prepared)
         if verdict.stop is not None:
             stopped = Decision(

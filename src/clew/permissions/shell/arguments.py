@@ -174,7 +174,7 @@ def _parse_long(word: ShellWord, following: ShellWord | None, program: Program) 
     name, equals, attached = word.text.partition("=")
     names = (name,) if name in program.options else _expand_abbreviation(name, program)
     value = _part_of(word, attached) if equals else None
-    if value is None and program.valued.intersection(names):
+    if value is None and names and program.valued.issuperset(names):
         value = following
     return Argument(word=word, names=names, value=value, is_option=True)
 
