@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
-from clew.permissions.grants import covers, exact_grant, grant_for, rules_for
+from clew.permissions.grants import covers, describe_grant, exact_grant, grant_for, rules_for
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import parse_allow_rule
 
@@ -62,6 +62,26 @@ def fetch(address: str) -> Access:
         ("git status", "'git' status", True),
         ("git status", "./git status", False),
         ("cat a", "cat b", False),
+        ("npm test 2>&1 | tail -50", "npm test -- x | grep -i fail | head -5", True),
+        ("npm test 2>&1 | tail -50", "npm test", True),
+        ("npm test", "npm test | tail -50", False),
+        ("npm test | tail", "npm test | tail /etc/passwd", False),
+        ("npm test | tail", "npm test | grep -r key .", False),
+        ("npm test | tail", "npm test | tee x", False),
+        ("npm test | tail", "npm test | sort -o x", False),
+        ("npm test | tail", "npm test | sh", False),
+        ("git fetch origin | tail && git push a", "git fetch b && git push c | head", True),
+        ("make test", "make test -j4", True),
+        ("make test", "make test SHELL=./x", False),
+        ("make test", "make test -f x", False),
+        ("python -m pytest a", "python -m pytest b -q", True),
+        ("python -m pytest a", "python -m http.server", False),
+        ("python -m timeit a", "python -m timeit b", False),
+        ("uv run pytest a", "uv run python x", False),
+        ("cd src && npm test", "cd src && npm test -- x", True),
+        ("cd src && npm test", "npm test", False),
+        ("cd src && npm test", "cd lib && npm test", False),
+        ("cd /tmp && npm test a", "cd /tmp && npm test b", False),
     ],
 )
 def test_a_command_grants_its_shape(granted: str, asked: str, *, covered: bool) -> None:
@@ -181,3 +201,19 @@ def test_a_grant_always_covers_what_it_was_made_for_unless_it_is_denied(line: st
 
     assert decide(bash(line), allowed).verdict is Verdict.ALLOW
     assert decide(bash(line), planned).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("line", "scope"),
+    [
+        ("npm test 2>&1 | tail -50", "Bash `npm test …` and filters that only read"),
+        ("git fetch a && git push b", "Bash `git fetch …` and `git push …`"),
+        ("cd src && npm test", "Bash in src/ and `npm test …`"),
+        ("python -m pytest -q x", "Bash `python -m pytest …`"),
+        ("make test 2>&1 | tail -20", "Bash `make test …` and filters that only read"),
+        ("eval ls", "just this call"),
+        ("npm test > out", "just this call"),
+    ],
+)
+def test_the_question_says_what_the_grant_covers(line: str, scope: str) -> None:
+    assert describe_grant(grant_for(bash(line), HERE), HERE) == scope

@@ -304,3 +304,52 @@ def test_there_are_enough_normal_lines() -> None:
     print(f"\n{count} honest lines")  # noqa: T201
 
     assert count >= 150
+
+
+ONE_RULE_ALLOWS = {
+    "make test": ["cd src && make test 2>&1 | tail -50", 'make test; echo "exit: $?"'],
+    "pytest:*": [
+        "FOO=1 pytest -q",
+        "pytest -q tests 2>&1 | tail -20",
+        "cd tests && pytest -x -q | grep -E 'passed|failed'",
+        "pytest -q && echo ok || echo failed",
+        "timeout 60 pytest -q -k 'a or b'",
+        "PYTHONDONTWRITEBYTECODE=1 pytest -q 2>/dev/null | head -n 30",
+        'for f in tests/test_*.py; do pytest -q "$f"; done',
+        "ls tests && pytest -q",
+        "pwd; pytest --co -q | wc -l",
+    ],
+    "python -m pytest:*": [
+        "python -m pytest tests/a.py::test_b -x 2>&1 | tail -40",
+        "time python -m pytest -q",
+        "set -e; python -m pytest -q; echo done",
+    ],
+    "npm run:*": [
+        "npm run build && npm run lint | tail",
+        "npm run build 2>&1 | grep -v warning | sort | uniq -c",
+        "cat package.json | jq .scripts && npm run build",
+        "NODE_ENV=test npm run test -- --watch=false",
+        "test -f package.json && npm run build",
+        "(npm run build) 2>&1 | tail -5",
+        "if npm run build; then echo ok; fi",
+    ],
+    "cargo test:*": ["RUST_BACKTRACE=1 cargo test -- --nocapture 2>&1 | tail -100"],
+    "go test:*": ["go test ./... 2>&1 | grep -v 'no test files' | head -20"],
+    "mypy:*": ["mypy src tests | tail -1", "find . -name '*.py' | wc -l; mypy src"],
+    "ruff:*": ["ruff check . --output-format concise | cut -d: -f1 | sort -u"],
+    "git add:*": ["git add -A && echo added"],
+    "git commit:*": ['git commit -m "fix: x" | tail -3', "git commit -qm 'a; b' && pwd"],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [(rule, command) for rule, commands in ONE_RULE_ALLOWS.items() for command in commands],
+)
+def test_a_line_runs_when_a_rule_allows_what_does_more_than_read(
+    rule: str, command: str, tmp_path: Path
+) -> None:
+    access = Access(tool="Bash", risk=Risk.EXECUTE, target=command, kind=TargetKind.COMMAND)
+    policy = Policy(cwd=tmp_path, allow=(parse_rule(f"Bash({rule})"),))
+
+    assert decide(access, policy).verdict is Verdict.ALLOW

@@ -20,7 +20,13 @@ from clew.permissions.paths import (
     find_fixed_folder,
     folds_case,
 )
-from clew.permissions.rules import Rule, may_allow, names_tool, parse_allow_rule, parse_rule
+from clew.permissions.rules import (
+    Rule,
+    names_tool,
+    parse_allow_rule,
+    parse_rule,
+    select_allow_rules,
+)
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -59,7 +65,7 @@ def test_an_allow_rule_must_say_whose_tool_it_names(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_allow_rule(text)
 
-    assert not may_allow(parse_rule(text), "mcp__git__x")
+    assert not select_allow_rules((parse_rule(text),), "mcp__git__x")
     assert parse_allow_rule("mcp__git__get_*").tool == "mcp__git__get_*"
 
 

@@ -398,13 +398,17 @@ async def test_a_shutdown_ends_what_runs_and_takes_no_more(place: Place) -> None
 @pytest.mark.req("PRM-3", "INT-1")
 async def test_clients_that_listen_are_asked_and_the_first_answer_counts(place: Place) -> None:
     heard = Heard()
-    session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"])
+    session = place.session([call_reply(("Bash", {"command": "echo yes | tee /dev/null"})), "done"])
     session.on_any(heard)
 
     def answer(request: object) -> None:
         asked = request
         assert isinstance(asked, PermissionRequest)
-        assert (asked.tool_name, asked.target, asked.risk) == ("Bash", "echo yes", Risk.EXECUTE)
+        assert (asked.tool_name, asked.target, asked.risk) == (
+            "Bash",
+            "echo yes | tee /dev/null",
+            Risk.EXECUTE,
+        )
         session.answer(asked.request_id, Approval.ONCE)
         with pytest.raises(SessionError, match="answered already"):
             session.answer(asked.request_id, Approval.NO)
@@ -421,7 +425,7 @@ async def test_clients_that_listen_are_asked_and_the_first_answer_counts(place: 
 async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Place) -> None:
     denied: list[tuple[str, str]] = []
 
-    session = place.session([call_reply(("Bash", {"command": "echo yes"})), "done"])
+    session = place.session([call_reply(("Bash", {"command": "echo yes | tee /dev/null"})), "done"])
 
     def note(event: PermissionDenied) -> None:
         denied.append((event.target, event.remedy))
@@ -432,7 +436,9 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
         result = await session.run("run it")
 
     assert [state.result for state in result.tool_summaries] == ["denied"]
-    assert denied == [("echo yes", "--permission-mode bypassPermissions would allow it")]
+    assert denied == [
+        ("echo yes | tee /dev/null", "--permission-mode bypassPermissions would allow it")
+    ]
 
 
 @pytest.mark.req("PRM-3")

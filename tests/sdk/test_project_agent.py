@@ -167,7 +167,7 @@ async def test_a_folder_that_is_not_accepted_adds_no_hooks_and_no_rights(place: 
         "env": {"EVIL": "yes"},
     }
     place.write(".clew/settings.json", msgspec.json.encode(hostile).decode())
-    calls = call_reply(("Bash", {"command": "echo hi"}), ("Glob", {"pattern": "*"}))
+    calls = call_reply(("Bash", {"command": "echo hi | tee /dev/null"}), ("Glob", {"pattern": "*"}))
     heard = Heard()
     session = place.session([calls, "done"])
     session.on_any(heard)
@@ -625,7 +625,7 @@ async def test_hooks_may_ask_a_model_or_an_agent(place: Place) -> None:
 
     replies: list[ScriptedReply] = [
         '{"ok": true}',
-        call_reply(("Bash", {"command": "echo hi"})),
+        call_reply(("Bash", {"command": "echo hi | tee /dev/null"})),
         '{"ok": false, "reason": "it is not safe"}',
         "understood",
     ]
@@ -758,7 +758,7 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
         return Approval.NO
 
     session = place.session(
-        [call_reply(("Bash", {"command": "ls"})), "done"], permission_handler=ask
+        [call_reply(("Bash", {"command": "touch made"})), "done"], permission_handler=ask
     )
     async with session:
         with anyio.fail_after(60):

@@ -5,6 +5,7 @@ a decoder, or a function that walks over the value, would exhaust the stack othe
 """
 
 import re
+from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -66,19 +67,18 @@ def decode_json(data: JsonText, *, type: Any) -> Any: ...
 
 def decode_json(data: JsonText, *, type: Any = Any) -> Any:  # noqa: A002 - as msgspec calls it
     """Return the value of a JSON text; see `JsonDecoder.decode`."""
-    try:
-        value = msgspec.json.decode(data, type=type)
-    except RecursionError:
-        raise NestedTooDeeply from None
-    if is_nested_deeply(data):
-        raise NestedTooDeeply
-    return value
+    return _decoder_for(type).decode(data)
+
+
+@lru_cache(maxsize=64)
+def _decoder_for(kind: Any) -> JsonDecoder[Any]:
+    return JsonDecoder(kind)
 
 
 def is_nested_deeply(data: JsonText) -> bool:
     """Does valid JSON have more than `MAX_DEPTH` levels?"""
-    if isinstance(data, msgspec.Raw):
-        return False  # a part of a text that was checked
+    if len(data) <= 2 * MAX_DEPTH or isinstance(data, msgspec.Raw):
+        return False  # too short for so many brackets, or a part of a text that was checked
     if isinstance(data, str):
         if data.count("[") + data.count("{") <= MAX_DEPTH:
             return False

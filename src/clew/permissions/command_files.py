@@ -17,7 +17,7 @@ from clew.permissions.paths import (
     resolve,
 )
 from clew.permissions.policy import Policy
-from clew.permissions.rules import EDITING, READING, Rule, guards_files, may_allow
+from clew.permissions.rules import EDITING, READING, Rule, guards_files, select_allow_rules
 from clew.permissions.shell.command_line import (
     CommandLine,
     FileAccess,
@@ -134,7 +134,7 @@ def _refuse_file(file: FileAccess, policy: Policy, dirs: WorkingDirs) -> str:
     if file.redirected:
         found = match_paths.find_allow_rules(access, policy)
         return found if isinstance(found, str) else ""
-    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
+    rules = select_allow_rules(policy.allow, access.tool)
     for place in places:
         problem = match_paths.special_location(access.risk, place, policy.cwd)
         if problem and not any(allows_path(rule, place, policy.cwd) for rule in rules):

@@ -23,7 +23,7 @@ from clew.core.permissions import (
 from clew.permissions import match_commands, match_paths, match_text
 from clew.permissions.grants import covers, exact_grant, is_command
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
-from clew.permissions.rules import Rule, may_allow
+from clew.permissions.rules import Rule, select_allow_rules
 
 
 class _Matcher(Struct, frozen=True, kw_only=True):
@@ -95,8 +95,8 @@ def _without_grant(matcher: _Matcher, access: Access, policy: Policy) -> Decisio
     doubt = matcher.find_doubt(access, guarding, policy)
     if doubt and guarding:
         return Decision(Verdict.ASK, doubt)
-    bare = (rule for rule in policy.allow if rule.covers_all and may_allow(rule, access.tool))
-    if rule := next(bare, None):
+    allowing = select_allow_rules(policy.allow, access.tool)
+    if rule := next((rule for rule in allowing if rule.covers_all), None):
         return Decision(Verdict.ALLOW, f"the rule {_cite(rule)} allows every call", DecidedBy.RULE)
     if policy.mode is PermissionMode.BYPASS:
         return Decision(Verdict.ALLOW, f"{policy.mode} mode allows everything")

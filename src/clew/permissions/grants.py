@@ -1,25 +1,34 @@
 """Approvals that last longer than one call: they cover calls of the same shape, never a whole tool.
 
-The shape of a command line is the first two words of each command, that of a path its folder,
-that of a URL its host. Only a grant for exactly that call covers a call in doubt, one whose later
-arguments decide what is lost, and a change to settings or hooks. A grant never covers another
-tool or another risk.
+The shape of a command line is the first words of each command, that of a path its folder, that of a
+URL its host. Filters such as `tail` in a line have no shape: a grant covers any of them. Only a
+grant for exactly that call covers a call in doubt, one whose later arguments decide what is lost,
+and a change to settings or hooks. A grant never covers another tool or another risk.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clew.core.permissions import Access, Risk, TargetKind
+from clew.permissions.command_files import WorkingDirs, follow_cd
 from clew.permissions.guarded_files import is_guarded
 from clew.permissions.match_text import host_of
 from clew.permissions.paths import escape_glob, is_folder, resolve
-from clew.permissions.policy import Grant
+from clew.permissions.policy import Grant, Policy
+from clew.permissions.read_only import only_reads
 from clew.permissions.rules import MAX_RULE_LENGTH
 from clew.permissions.shell.command_line import CommandLine, ShellCommand
+from clew.permissions.shell.file_arguments import find_files, find_possible_files
 from clew.permissions.shell.parser import parse_line
-from clew.permissions.shell.programs import DESTRUCTIVE, RUNNERS
+from clew.permissions.shell.programs import DESTRUCTIVE, FILTERS, RUNNERS, word_set
 
 _WILD = frozenset("*?")
+_FILTERS = ("filters",)
+"""The part of a shape that stands for filters in a line."""
+_RUN_WORDS = {"python": "-m", "python3": "-m", "uv": "run", "poetry": "run", "pipenv": "run"}
+_TOOLS = word_set("pytest unittest mypy ruff black isort flake8 pylint pyright")
+_MAKE_ARGUMENT = re.compile(r"-[jksB]\d*|\w[\w./-]*")
 
 
 def grant_for(access: Access, cwd: Path) -> Grant:
@@ -38,7 +47,16 @@ def covers(grant: Grant, access: Access, cwd: Path) -> bool:
     """Does a grant cover this call?"""
     if (grant.tool, grant.risk) != (access.tool, access.risk):
         return False
-    return grant == exact_grant(access) or grant == grant_for(access, cwd)
+    if grant == exact_grant(access):
+        return True
+    asked = grant_for(access, cwd)
+    return _without_filters(grant) == _without_filters(asked) and (
+        _FILTERS in grant.shape or _FILTERS not in asked.shape
+    )
+
+
+def _without_filters(grant: Grant) -> tuple[tuple[str, ...], ...]:
+    return tuple(part for part in grant.shape if part != _FILTERS)
 
 
 def session_grant(access: Access, cwd: Path, *, exact: bool) -> Grant:
@@ -60,6 +78,10 @@ def _describe_part(part: tuple[str, ...], cwd: Path) -> str:
             return _describe_folder(Path(folder), cwd.resolve())
         case ("host", host):
             return f"from {host}"
+        case ("cd", folder):
+            return _describe_folder(Path(folder), cwd.resolve())
+        case ("filters",):
+            return "filters that only read"
         case (_, *words):
             return f"`{' '.join(words)} …`"
         case _:
@@ -96,7 +118,7 @@ def is_command(access: Access) -> bool:
 def _shape(access: Access, target: str, cwd: Path) -> tuple[tuple[str, ...], ...]:
     exact = (("exactly", target),)
     if is_command(access):
-        return _line_shape(parse_line(target)) or exact
+        return _line_shape(parse_line(target), access, cwd) or exact
     if access.kind is TargetKind.PATH:
         folder = None if is_guarded(access, target, cwd) else _folder(target, cwd)
         return (("folder", str(folder)),) if folder else exact
@@ -110,29 +132,62 @@ def _folder(target: str, cwd: Path) -> Path | None:
     return path if path is None or is_folder(path) else path.parent
 
 
-def _line_shape(line: CommandLine) -> tuple[tuple[str, ...], ...]:
-    plain = line.is_list and not (line.doubts or line.files or line.cd_targets)
-    if not plain or not line.commands or any(map(_needs_exact_grant, line.commands)):
+def _line_shape(line: CommandLine, access: Access, cwd: Path) -> tuple[tuple[str, ...], ...]:
+    plain = line.is_list and not (line.doubts or line.files)
+    dirs = follow_cd(line, cwd, access.start)
+    if not plain or (line.cd_targets and not dirs.inside):
         return ()
-    return tuple(_command_shape(command) for command in line.commands)
+    acting = [each for each in line.commands if not is_filter(each, cwd) and each.name != "cd"]
+    if not acting or any(map(_needs_exact_grant, acting)):
+        return ()
+    moves = tuple(("cd", str(folder)) for folder in dirs.folders[1:])
+    shape = (*moves, *map(_command_shape, acting))
+    filtered = any(is_filter(each, cwd) for each in line.commands)
+    return (*shape, _FILTERS) if filtered else shape
+
+
+def is_filter(command: ShellCommand, cwd: Path) -> bool:
+    """Does a command only read its standard input, and no file?"""
+    if command.inner or command.name == "cd":
+        return False
+    if command.inert:
+        return not command.expands
+    if any(find_files(command.words)) or any(find_possible_files(command.words)):
+        return False
+    place = WorkingDirs(cwd, (cwd.resolve(),))
+    return command.program in FILTERS and only_reads(command, Policy(cwd=cwd), place)
 
 
 def _command_shape(command: ShellCommand) -> tuple[str, ...]:
-    return ("begins", *(word.text for word in command.words[:2]))
+    count = 3 if _runs_known_tool(command) else 2
+    return ("begins", *(word.text for word in command.words[:count]))
+
+
+def _runs_known_tool(command: ShellCommand) -> bool:
+    """Is it a call such as `python -m pytest`, of which the third word says what it does?"""
+    texts = [word.text for word in command.words[:3]]
+    return len(texts) == 3 and texts[1] == _RUN_WORDS.get(texts[0]) and texts[2] in _TOOLS
+
+
+def _is_plain_make(command: ShellCommand) -> bool:
+    """Is it `make` with targets, and without variables, files or code?"""
+    return command.name == "make" and all(
+        _MAKE_ARGUMENT.fullmatch(word.text) for word in command.words[1:]
+    )
 
 
 def _needs_exact_grant(command: ShellCommand) -> bool:
-    return (
-        command.expands
-        or bool(command.inner or command.sensitive_words or command.opaque_reason)
-        or command.program in RUNNERS
-        or command.program in DESTRUCTIVE
-    )
+    if command.expands or command.inner or command.sensitive_words or command.opaque_reason:
+        return True
+    if command.program in DESTRUCTIVE:
+        return True
+    runs = command.program in RUNNERS
+    return runs and not (_runs_known_tool(command) or _is_plain_make(command))
 
 
 def _target_rules(access: Access, target: str, cwd: Path) -> Iterator[str]:
     if is_command(access):
-        yield from _line_rules(access.tool, parse_line(target))
+        yield from _line_rules(access, parse_line(target), cwd)
     elif access.kind is TargetKind.PATH:
         folder = None if is_guarded(access, target, cwd) else _folder(target, cwd)
         if folder is not None:
@@ -154,22 +209,28 @@ def _folder_pattern(folder: Path, cwd: Path) -> str:
     return f"/{escape_glob(str(folder))}"
 
 
-def _line_rules(tool: str, line: CommandLine) -> Iterable[str]:
-    needed = [command for command in line.commands if not command.inert]
-    if line.doubts or line.files or line.cd_targets or not needed:
+def _line_rules(access: Access, line: CommandLine, cwd: Path) -> Iterable[str]:
+    needed = [each for each in line.commands if not each.inert and not is_filter(each, cwd)]
+    if line.cd_targets:
+        # A rule does not allow git in another folder.
+        git = any(each.program == "git" for each in needed)
+        if git or not follow_cd(line, cwd, access.start).inside:
+            return ()
+        needed = [each for each in needed if each.name != "cd"]
+    if line.doubts or line.files or not needed:
         return ()
     texts = [_rule_text(command) for command in needed]
-    return [f"{tool}({text})" for text in texts] if all(texts) else ()
+    return [f"{access.tool}({text})" for text in texts] if all(texts) else ()
 
 
 def _rule_text(command: ShellCommand) -> str:
     """Return a pattern that allows a command and similar ones, or an empty string without one."""
     special = set("\"'\\*?\n\t\r\0")
-    if _needs_exact_grant(command):
+    if _needs_exact_grant(command) or _is_plain_make(command):
         words = [word.text for word in command.words]
         spelled = all(word and not (special | {" "}) & set(word) for word in words)
         return command.plain if spelled and not command.expands else ""
-    words = [word.text for word in command.words[:2]]
+    words = list(_command_shape(command)[1:])
     if not all(word and not (special | {" "}) & set(word) for word in words):
         return ""
     return f"{' '.join(words)}:*" if len(command.words) > 1 else words[0]

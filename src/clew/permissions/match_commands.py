@@ -13,7 +13,7 @@ from clew.permissions.match_text import allows_command, denies_text, spells
 from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
 from clew.permissions.read_only import only_reads
-from clew.permissions.rules import EDITING, READING, Rule, may_allow, names_tool
+from clew.permissions.rules import EDITING, READING, Rule, names_tool, select_allow_rules
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.file_arguments import knows_files_of
 from clew.permissions.shell.parser import parse_line, strip_quotes
@@ -109,10 +109,8 @@ def _may_run(rule: Rule, command: ShellCommand) -> bool:
 
 
 def _is_spelled_out(access: Access, command: ShellCommand, policy: Policy) -> bool:
-    return any(
-        may_allow(rule, access.tool) and not rule.covers_all and _allows(rule, command)
-        for rule in policy.allow
-    )
+    rules = select_allow_rules(policy.allow, access.tool)
+    return any(not rule.covers_all and _allows(rule, command) for rule in rules)
 
 
 def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
@@ -120,7 +118,7 @@ def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
 
     Commands that only read need no rule. The result is empty when every command does.
     """
-    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
+    rules = select_allow_rules(policy.allow, access.tool)
     found: list[Rule] = []
     for target in access.targets:
         line = parse_line(target)

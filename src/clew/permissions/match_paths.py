@@ -7,7 +7,7 @@ from clew.core.permissions import Access, PermissionMode, Risk, Verdict
 from clew.permissions.guarded_files import find_guarded_part, names_guarded_part
 from clew.permissions.paths import allows_path, denies_path, denies_within, resolve
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
-from clew.permissions.rules import Rule, guards_files, may_allow, names_tool
+from clew.permissions.rules import Rule, guards_files, names_tool, select_allow_rules
 
 
 def matches_guard(rule: Rule, access: Access, cwd: Path) -> bool:
@@ -47,7 +47,7 @@ def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
     settings and hooks only if it names them.
     """
     found: list[Rule] = []
-    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
+    rules = select_allow_rules(policy.allow, access.tool)
     for target in access.targets:
         fitting = (rule for rule in rules if allows_path(rule, target, policy.cwd))
         rule = next(

@@ -25,7 +25,7 @@ from clew.permissions.globs import (
     segments,
 )
 from clew.permissions.policy import MODE_TABLE, Policy, describe_mode
-from clew.permissions.rules import Rule, may_allow, names_tool
+from clew.permissions.rules import Rule, names_tool, select_allow_rules
 from clew.permissions.shell.command_line import ShellCommand
 
 _Match: TypeAlias = Callable[[Rule, str], bool]
@@ -54,7 +54,7 @@ def find_doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:
 def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
     """Return the rules that together allow every target, or the reason to ask."""
     match: _Match = allows_address if access.kind is TargetKind.ADDRESS else matches_text
-    rules = [rule for rule in policy.allow if may_allow(rule, access.tool)]
+    rules = select_allow_rules(policy.allow, access.tool)
     found: list[Rule] = []
     for target in access.targets:
         rule = next((rule for rule in rules if match(rule, target)), None)

@@ -49,7 +49,7 @@ DEFAULT_ALLOW: tuple[str, ...] = tuple(
 """Configuration that a model may always read. User settings may hold keys, so they are not here."""
 
 
-class Rule(Struct, frozen=True):
+class Rule(Struct, frozen=True, cache_hash=True):
     """A tool, and which of its calls the rule matches."""
 
     tool: str
@@ -124,8 +124,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
     return bool(_WILD & set(rule.tool)) and _tool_glob(rule.tool).matches(tool)
 
 
-@lru_cache(maxsize=4096)
-def may_allow(rule: Rule, tool: str) -> bool:
+def _may_allow(rule: Rule, tool: str) -> bool:
     """Can an allow rule match calls of this tool?"""
     if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
         return False
@@ -135,6 +134,12 @@ def may_allow(rule: Rule, tool: str) -> bool:
         if rule.tool == "Read" and tool in READING:
             return True
     return names_tool(rule, tool)
+
+
+@lru_cache(maxsize=1024)
+def select_allow_rules(rules: tuple[Rule, ...], tool: str) -> tuple[Rule, ...]:
+    """Return the allow rules that can match calls of this tool."""
+    return tuple(rule for rule in rules if _may_allow(rule, tool))
 
 
 def guards_files(rule: Rule, tool: str, risk: Risk) -> bool:

@@ -4,6 +4,7 @@ A server may send data for ever: one endless line, keep-alive comments, text wit
 limits are far above any real response, and keep memory and time bounded.
 """
 
+import time
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -61,10 +62,10 @@ class ResponseGuard:
             ProviderTimeout: Data arrives, but the answer makes no progress.
         """
         limit = self._endpoint.longest_stall
-        begun = anyio.current_time()
+        begun = time.monotonic()
         with anyio.move_on_after(limit - self._waited):
             result = await work
-            self._waited += anyio.current_time() - begun
+            self._waited += time.monotonic() - begun
             return result
         raise ProviderTimeout(
             f"{self._endpoint.host} sent no part of the answer for {limit:g} seconds, although the"
@@ -107,7 +108,7 @@ class ResponseGuard:
 
     def final_seconds(self, limit: float) -> float:
         """Return how long to wait for the rest of a complete answer: `limit` in total."""
-        now = anyio.current_time()
+        now = time.monotonic()
         if self._end is None:
             self._end = now + limit
         return max(0.0, self._end - now)

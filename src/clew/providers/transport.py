@@ -134,10 +134,9 @@ async def stream_call(
         begun = False
         try:
             guard = ResponseGuard(transport.endpoint, transport.provider)
-            response = await guard.wait(transport.send(path, body))
+            response, first = await guard.wait(_open(transport, path, body))
             try:
-                _reject_page(response, transport)
-                answer = _Answer(response, guard, decoder(), framing())
+                answer = _Answer(response, guard, decoder(), framing(), first=first)
                 while not answer.is_over:
                     for chunk in await answer.read():
                         begun = begun or not isinstance(chunk, UsageChunk)
@@ -168,6 +167,17 @@ async def get(transport: Transport, path: str) -> bytes:
     return await _retry(transport, lambda: _whole(transport, path, None, "GET"))
 
 
+async def _open(transport: Transport, path: str, body: bytes) -> tuple[ResponseStream, bytes]:
+    """Send a request; returns the response and its first bytes."""
+    response = await transport.send(path, body)
+    try:
+        _reject_page(response, transport)
+        return response, await response.read()
+    except BaseException:
+        response.close()
+        raise
+
+
 def _reject_page(response: ResponseStream, transport: Transport) -> None:
     if response.content_type == _PAGE:
         raise ProviderRejected(
@@ -181,13 +191,19 @@ class _Answer:
     """Decodes one response, read by read."""
 
     def __init__(
-        self, response: ResponseStream, guard: ResponseGuard, decoder: Decoder, framing: Framing
+        self,
+        response: ResponseStream,
+        guard: ResponseGuard,
+        decoder: Decoder,
+        framing: Framing,
+        *,
+        first: bytes,
     ) -> None:
         self._response = response
         self._guard = guard
         self._decoder = decoder
         self._framing = framing
-        self._is_first = True
+        self._first: bytes | None = first
         self._size = 0
         """Bytes of the last read."""
         self._is_read = False
@@ -197,9 +213,9 @@ class _Answer:
 
     async def read(self) -> Iterable[Chunk]:
         """Return the next chunks, which are decoded one by one; the very last is `Finished`."""
-        if self._is_first:
-            self._is_first = False
-            return await self._begin()
+        if self._first is not None:
+            first, self._first = self._first, None
+            return await self._begin(first)
         if self._is_read:
             finished = self._decoder.close()
             # Before `Finished`, because most callers stop reading there.
@@ -213,9 +229,8 @@ class _Answer:
         self._is_read = True
         return self._decode(self._leftover())
 
-    async def _begin(self) -> Iterable[Chunk]:
+    async def _begin(self, data: bytes) -> Iterable[Chunk]:
         response = self._response
-        data = await self._guard.wait(response.read())
         self._size = len(data)
         if response.is_json or data.lstrip().startswith(b"{"):
             self._is_read = True

@@ -16,12 +16,18 @@ from clew.core.errors import (
 )
 from clew.core.events import Warned
 from clew.core.messages import Message, Role, Text, user
+from clew.core.permissions import PermissionMode, Risk
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
 from clew.session.state import SessionState
 
 MOST_STOPS_REFUSED = 8
 """How often in a row a Stop hook may keep a run going."""
 _RESPONSE_CHARS = 500
+_PLAN_MODE = (
+    "Plan mode is active: nothing may be changed and no command runs. Read what you need, then"
+    " answer with a plan. These tools work: {tools}. All other tools are denied."
+)
+_PLAN_MODE_ENDED = "Plan mode has ended: the tools that change files and run commands work again."
 _NO_VERDICT = HookVerdict()
 _ERROR_KINDS: tuple[tuple[type[BaseException], str], ...] = (
     (ProviderBusy, "rate_limit"),
@@ -36,14 +42,18 @@ _ERROR_KINDS: tuple[tuple[type[BaseException], str], ...] = (
 """Errors under the names that StopFailure hooks of Claude Code know; all others are `unknown`."""
 
 
+def has_hooks(state: SessionState) -> bool:
+    """Return whether the session has hooks at all."""
+    return not isinstance(state.options["hooks"], NoHooks)
+
+
 async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerdict:
     """Run the hooks of an event and publish their messages as warnings.
 
     Hooks get the path of the session log as `transcript_path`: a JSON Lines file, as hooks of
     Claude Code expect. Without a log the path is empty, because the journal is in a store.
     """
-    hooks = state.options["hooks"]
-    if isinstance(hooks, NoHooks):
+    if not has_hooks(state):
         return _NO_VERDICT
     log = state.options["session_log"]
     payload = HookInput(
@@ -53,7 +63,7 @@ async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerd
         permission_mode=state.gate.mode,
         **fields,
     )
-    verdict = await hooks.fire(event, payload)
+    verdict = await state.options["hooks"].fire(event, payload)
     for text in (*verdict.messages, *verdict.reports):
         state.emit(Warned(f"{event} hook: {text}"))
     return verdict
@@ -92,11 +102,27 @@ async def admit_prompt(state: SessionState, prompt: Message, *, raw: str | None 
     reason = verdict.stop or verdict.block
     if reason is not None:
         raise PromptBlocked(f"a hook blocked the prompt: {reason}")
-    texts = [*state.reminders, *verdict.context]
+    texts = [*_describe_plan_mode(state), *state.reminders, *verdict.context]
     state.reminders.clear()
     if not texts:
         return prompt
     return Message(role=prompt.role, parts=(Text(format_reminder(*texts)), *prompt.parts))
+
+
+def _describe_plan_mode(state: SessionState) -> list[str]:
+    """Tell the model that it is in plan mode, or no longer.
+
+    The text is part of the prompt, and the list of tools stays the same: a change of the mode keeps
+    the prefix that the provider has cached.
+    """
+    told, state.plan_mode_told = state.plan_mode_told, state.gate.mode is PermissionMode.PLAN
+    if not state.plan_mode_told:
+        return [_PLAN_MODE_ENDED] if told else []
+    context = state.tool_context
+    names = [
+        name for name, each in state.tools.items() if each.access({}, context).risk is Risk.INSPECT
+    ]
+    return [_PLAN_MODE.format(tools=", ".join(names) or "none")]
 
 
 def format_reminder(*texts: str) -> str:

@@ -115,6 +115,8 @@ async def open_session(state: SessionState) -> None:
     Raises:
         StoreError: The journal cannot be read or written.
     """
+    if state.is_open:
+        return
     async with state.opening:
         if state.is_open:
             return

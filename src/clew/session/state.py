@@ -82,6 +82,8 @@ class SessionState(Struct, kw_only=True):
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
+    plan_mode_told: bool = False
+    """True when the last prompt told the model that it is in plan mode."""
     decisions: dict[str, Decision] = field(default_factory=dict)
     """What was decided about calls that have no result yet, by call id."""
     ending: SessionError | None = None

@@ -5,6 +5,7 @@ committed in call order.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import anyio
 
@@ -101,14 +102,19 @@ def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | No
     decision = state.decisions.pop(call.call_id, None)
     if decision is None:
         return None
-    hidden = state.tool_context.redact_values
-    reason, question = (
-        text if hidden is None else redact(text, extra_values=hidden)
-        for text in (decision.reason, decision.question)
-    )
+    values = state.tool_context.redact_values
     return PermissionRecord(
-        verdict=decision.verdict, by=decision.by, reason=reason, question=question
+        verdict=decision.verdict,
+        by=decision.by,
+        reason=_redact_reason(decision.reason, values),
+        question=_redact_reason(decision.question, values),
     )
+
+
+@lru_cache(maxsize=64)
+def _redact_reason(reason: str, values: tuple[str, ...] | None) -> str:
+    """Redact the reason of a decision; most calls share a few of them."""
+    return reason if values is None else redact(reason, extra_values=values)
 
 
 async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:

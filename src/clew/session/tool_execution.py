@@ -17,10 +17,10 @@ from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
-from clew.session.hook_events import fire, format_reminder
+from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
-from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from clew.tools.protocol import ChecksArguments, Tool, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
         return make_failed_outcome(mark, "redaction_mark")
     targets, decision = state.gate.find_targets(access), state.gate.decide(access)
     wish: Decision | None = None
-    if decision.verdict is not Verdict.DENY:
+    if decision.verdict is not Verdict.DENY and has_hooks(state):
         verdict = await _before(state, prepared)
         if verdict.stop is not None:
             stopped = Decision(
@@ -110,11 +110,19 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
                 return make_failed_outcome(mark, "redaction_mark")
         # The mode, the grants and links in paths may have changed while the hooks ran.
         targets, decision = state.gate.find_targets(access), state.gate.decide(access)
+    if decision.verdict is Verdict.ASK and (problem := _check(prepared)) is not None:
+        return await _run(state, prepared, problem=problem)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
         return _deny(state, prepared, final, "denied")
     state.decisions[prepared.call.call_id] = final
     return await _run(state, replace(prepared, allowed_paths=targets))
+
+
+def _check(prepared: Prepared) -> ToolOutput | None:
+    """Return the failure of a call that cannot succeed: the user need not be asked about it."""
+    tool = prepared.tool
+    return tool.check(prepared.arguments) if isinstance(tool, ChecksArguments) else None
 
 
 def _deny(
@@ -140,7 +148,10 @@ def _find_mark(state: SessionState, access: Access) -> str:
     return _MARKED.format(tool=access.tool, mark=mark) if mark else ""
 
 
-async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
+async def _run(
+    state: SessionState, prepared: Prepared, *, problem: ToolOutput | None = None
+) -> CallOutcome:
+    """Run the tool, or report the problem with its arguments in its place."""
     name = prepared.call.name
     advice = state.loop_guard.check(prepared.call)
     if advice is LoopAdvice.STOP:
@@ -153,7 +164,7 @@ async def _run(state: SessionState, prepared: Prepared) -> CallOutcome:
     started = time.monotonic()
     timeout = state.options["tool_timeout"]
     context = replace(state.tool_context, allowed_paths=prepared.allowed_paths)
-    output = await _run_in_time(prepared, context, timeout)
+    output = problem or await _run_in_time(prepared, context, timeout)
     if output is None:
         return make_failed_outcome(
             f"Error: {name} was ended after {timeout:g} seconds.", "timed_out"

@@ -149,7 +149,10 @@ async def reports_a_failure(open_client: OpenClient) -> None:
 
 async def asks_for_permission(open_client: OpenClient) -> None:
     """A request reaches the client and is in the snapshot until its first answer."""
-    replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
+    replies: list[ScriptedReply] = [
+        call_reply(("Bash", {"command": "echo yes | tee /dev/null"})),
+        "done",
+    ]
     with anyio.fail_after(SECONDS):
         async with open_client(replies) as client, anyio.create_task_group() as tasks:
             log = EventLog(client)
@@ -158,7 +161,7 @@ async def asks_for_permission(open_client: OpenClient) -> None:
             run_id = await client.submit(prompt("run it"))
             request = (await log.until("permission_request")).event
             assert isinstance(request, PermissionRequest)
-            assert (request.tool_name, request.target) == ("Bash", "echo yes")
+            assert (request.tool_name, request.target) == ("Bash", "echo yes | tee /dev/null")
             assert (await client.snapshot()).permission_requests == (request,)
 
             await client.answer(request.request_id, Approval.ONCE)
@@ -173,7 +176,10 @@ async def asks_for_permission(open_client: OpenClient) -> None:
 
 async def denies_unanswered_requests(open_client: OpenClient) -> None:
     """A client that only watches is not asked: without another one, a request is denied."""
-    replies: list[ScriptedReply] = [call_reply(("Bash", {"command": "echo yes"})), "done"]
+    replies: list[ScriptedReply] = [
+        call_reply(("Bash", {"command": "echo yes | tee /dev/null"})),
+        "done",
+    ]
     with anyio.fail_after(SECONDS):
         async with open_client(replies) as client:
             start = (await client.snapshot()).seq

@@ -76,16 +76,23 @@ class FunctionTool(Generic[P, R]):
         value = arguments.get(self._target, default)
         return "" if value is None or value is inspect.Parameter.empty else str(value)
 
+    def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
+        """Return the failure of a call with invalid arguments, or None."""
+        try:
+            self._signature.read(arguments)
+        except ValueError as error:
+            return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
+        return None
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Validate the arguments, call the function, and convert its result to text.
 
         A synchronous function runs in a worker thread. Cancellation does not stop it: it runs to
         its end and its result is dropped, so long work should be `async`.
         """
-        try:
-            values = self._signature.read(arguments)
-        except ValueError as error:
-            return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
+        if (problem := self.check(arguments)) is not None:
+            return problem
+        values = self._signature.read(arguments)
         if self._signature.context:
             values[self._signature.context] = context
         call: Callable[[], object] = partial(self._function, **values)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -74,5 +74,17 @@ class Tool(Protocol):
 
         A failure is an output with `failed` set. The session reports any exception to the model
         as a crash. Cancellation ends the work at once, including child processes.
+        """
+        ...
+
+
+@runtime_checkable
+class ChecksArguments(Protocol):
+    """A tool that knows before it runs that a call cannot succeed. Optional."""
+
+    def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
+        """Return the failure that `run` would return for these arguments, or None.
+
+        It looks at the arguments only: the user has not allowed the call yet.
         """
         ...

@@ -33,6 +33,11 @@ PRINTING = word_set("echo printf pwd")
 NAME_ONLY = word_set("echo printf ls test [ basename dirname pwd which type mkdir true false : cd")
 """Programs that use the name of a file, and never show its content."""
 
+FILTERS = word_set("""
+    head tail grep egrep fgrep wc sort uniq cut tr cat sed awk jq nl column tac rev
+""")
+"""Programs that work on their standard input at the end of a pipeline."""
+
 SHELLS = word_set("sh bash dash")
 """Shells whose language the parser understands."""
 

@@ -1,0 +1,70 @@
+"""Calls that need no question, and what the model is told about plan mode."""
+
+from pathlib import Path
+
+import pytest
+
+from clew import Session, tool
+from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
+from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
+from clew.session.gate import Gate
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-2")]
+
+
+@tool(risk=Risk.MODIFY)
+def change(times: int) -> str:
+    """Change something."""
+    return f"changed {times} times"
+
+
+@tool(risk=Risk.INSPECT)
+def look() -> str:
+    """Look at something."""
+    return "seen"
+
+
+async def test_a_call_with_invalid_arguments_fails_before_the_user_is_asked() -> None:
+    asked: list[dict[str, object]] = []
+
+    async def ask(access: Access, decision: Decision) -> Approval:
+        asked.append(access.arguments)
+        return Approval.ONCE
+
+    replies: list[ScriptedReply] = [
+        call_reply(("change", {"times": "many"})),
+        call_reply(("change", {"times": 2})),
+        "ok",
+    ]
+    provider = ScriptedProvider(replies)
+    gate = Gate(cwd=Path.cwd(), ask=ask)
+    async with Session(provider, model="m", tools=[change], gate=gate) as session:
+        await session.run("go")
+
+    assert asked == [{"times": 2}]
+    results = [
+        part.text for part in provider.requests[-1].messages[2].parts if hasattr(part, "text")
+    ]
+    assert results[0].startswith("Invalid arguments for change")
+
+
+async def test_the_model_is_told_about_plan_mode_and_the_tools_stay_the_same() -> None:
+    provider = ScriptedProvider(["a", "b", "c", "d"])
+    gate = Gate(cwd=Path.cwd())
+    async with Session(provider, model="m", tools=[change, look], gate=gate) as session:
+        await session.run("one")
+        gate.mode = PermissionMode.PLAN
+        await session.run("two")
+        gate.mode = PermissionMode.DEFAULT
+        await session.run("three")
+        await session.run("four")
+
+    prompts = [request.messages[-1].text for request in provider.requests]
+    assert "Plan mode" not in prompts[0]
+    assert "Plan mode is active" in prompts[1]
+    assert "These tools work: Recall, look." in prompts[1]
+    assert "Plan mode has ended" in prompts[2]
+    assert "Plan mode" not in prompts[3]
+    first, *_, last = provider.requests
+    assert first.tools == last.tools
+    assert last.messages[: len(first.messages)] == first.messages
