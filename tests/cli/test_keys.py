@@ -27,7 +27,12 @@ from clew.testing.fake_openai import (
 from clew.tools.builtin import builtin_tools
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("LOG-2")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.req("LOG-2"),
+    # Another test that starts `clew` at the same time shows its keys until it has hidden them.
+    pytest.mark.xdist_group("keys"),
+]
 
 KEY = "canary key/of+the user & 4711"
 """It looks like no known kind of key."""

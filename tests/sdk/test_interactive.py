@@ -497,7 +497,7 @@ async def test_nothing_can_be_asked_of_a_session_that_is_not_open(place: Place) 
 @pytest.mark.req("INT-1")
 async def test_a_session_that_exists_already_gets_commands_and_clients(place: Place) -> None:
     provider, store = (
-        ScriptedProvider([call_reply(("Bash", {"command": "ls"})), "done"]),
+        ScriptedProvider([call_reply(("Bash", {"command": "touch x"})), "done"]),
         MemoryStore(),
     )
     heard = Heard()

@@ -8,6 +8,7 @@ lines (see `sketch`) of the messages that the journal must have gained.
 
 import logging
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -40,6 +41,7 @@ from tests.session.plain_model import Model, sketch
 Lines = list[str]
 Move = Callable[[Bench, int], Awaitable[Lines]]
 LONG = "the thread is red and leads back out of here. " * 12
+_REMINDER = re.compile(r"<system-reminder>\n.*?</system-reminder>\n", re.DOTALL)
 WORDS = ["a", "two words", LONG, "計算機科学は楽しい", "🙂 ok", LONG * 2]
 
 
@@ -331,8 +333,11 @@ class Game:
 
 def _lines(seat: Seat, since: int) -> Lines:
     bodies = [entry.body for entry in seat.told[since:]]
+    # A prompt in plan mode begins with a reminder.
     return [
-        sketch(body.message, body.full_text) for body in bodies if isinstance(body, MessageAdded)
+        _REMINDER.sub("", sketch(body.message, body.full_text))
+        for body in bodies
+        if isinstance(body, MessageAdded)
     ]
 
 

@@ -1,13 +1,16 @@
 """Calls that need no question, and what the model is told about plan mode."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clew import Session, tool
+from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
+from clew.tools.protocol import ToolContext, ToolOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-2")]
 
@@ -68,3 +71,25 @@ async def test_the_model_is_told_about_plan_mode_and_the_tools_stay_the_same() -
     first, *_, last = provider.requests
     assert first.tools == last.tools
     assert last.messages[: len(first.messages)] == first.messages
+
+
+class Demanding:
+    """A tool that says what it needs only when it knows its arguments."""
+
+    spec = ToolSpec(name="demanding", description="x", schema={"type": "object"})
+    max_output_chars: int | None = None
+
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
+        return Access(tool="demanding", risk=Risk.INSPECT, target=arguments["path"])
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return ToolOutput(text="ok")
+
+
+async def test_a_tool_that_needs_its_arguments_does_not_break_plan_mode() -> None:
+    provider = ScriptedProvider(["a"])
+    gate = Gate(cwd=Path.cwd(), mode=PermissionMode.PLAN)
+    async with Session(provider, model="m", tools=[Demanding(), look], gate=gate) as session:
+        await session.run("one")
+
+    assert "These tools work: Recall, look." in provider.requests[0].messages[-1].text

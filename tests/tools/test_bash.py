@@ -337,6 +337,7 @@ def test_a_child_gets_what_was_given_for_children_whatever_its_name() -> None:
         "Z_KEY": "4",
         "CLEW": "1",
         "GIT_EDITOR": "true",
+        "GIT_OPTIONAL_LOCKS": "0",
     }
 
 

@@ -19,6 +19,7 @@ from clew.core.messages import Message, Role, Text, user
 from clew.core.permissions import PermissionMode, Risk
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
 from clew.session.state import SessionState
+from clew.tools.protocol import Tool, ToolContext
 
 MOST_STOPS_REFUSED = 8
 """How often in a row a Stop hook may keep a run going."""
@@ -109,6 +110,13 @@ async def admit_prompt(state: SessionState, prompt: Message, *, raw: str | None 
     return Message(role=prompt.role, parts=(Text(format_reminder(*texts)), *prompt.parts))
 
 
+def _only_reads(each: Tool, context: ToolContext) -> bool:
+    try:
+        return each.access({}, context).risk is Risk.INSPECT
+    except Exception:  # noqa: BLE001 - a tool of somebody else may need its arguments
+        return False
+
+
 def _describe_plan_mode(state: SessionState) -> list[str]:
     """Tell the model that it is in plan mode, or no longer.
 
@@ -118,10 +126,7 @@ def _describe_plan_mode(state: SessionState) -> list[str]:
     told, state.plan_mode_told = state.plan_mode_told, state.gate.mode is PermissionMode.PLAN
     if not state.plan_mode_told:
         return [_PLAN_MODE_ENDED] if told else []
-    context = state.tool_context
-    names = [
-        name for name, each in state.tools.items() if each.access({}, context).risk is Risk.INSPECT
-    ]
+    names = [name for name, each in state.tools.items() if _only_reads(each, state.tool_context)]
     return [_PLAN_MODE.format(tools=", ".join(names) or "none")]
 
 
