@@ -4,13 +4,16 @@ Load it with `-p tests.coverage_plugin`, then run `coverage combine` and `covera
 Tracing doubles the time that a test takes. The plugin therefore traces imports, and the tests
 in `MEASURED`, which cover the pure packages on their own; all other tests run at full speed.
 
-A function that remembers its answer runs only once per process, perhaps in a test that is not
-traced. The plugin therefore empties the caches before the first traced test.
+A module that is imported on first use, and a function that remembers its answer, run only once per
+process, perhaps in a test that is not traced. The plugin therefore imports all modules itself, and
+empties the caches before the first traced test.
 """
 
+import pkgutil
 import sys
 from collections.abc import Generator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,11 @@ _coverage.start()
 
 
 def pytest_collection_finish() -> None:
-    """Stop tracing when every module is imported."""
+    """Import what no test module imports, and stop tracing."""
+    for package in PACKAGES:
+        found = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
+        for module in list(found):
+            import_module(module.name)
     _coverage.stop()
 
 
