@@ -1,4 +1,4 @@
-"""Decode JSON that somebody else wrote: a model, a server, a file.
+"""Decode JSON from outside: from a model, a server or a file.
 
 All of Clew decodes JSON here. Text that is nested deeply is an error like any other invalid text:
 a decoder, or a function that walks over the value, would exhaust the stack otherwise.
@@ -78,7 +78,7 @@ def _decoder_for(kind: Any) -> JsonDecoder[Any]:
 def is_nested_deeply(data: JsonText) -> bool:
     """Does valid JSON have more than `MAX_DEPTH` levels?"""
     if len(data) <= 2 * MAX_DEPTH or isinstance(data, msgspec.Raw):
-        return False  # too short for so many brackets, or a part of a text that was checked
+        return False  # too few brackets, or part of a text that was already checked
     if isinstance(data, str):
         if data.count("[") + data.count("{") <= MAX_DEPTH:
             return False

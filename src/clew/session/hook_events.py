@@ -113,7 +113,7 @@ async def admit_prompt(state: SessionState, prompt: Message, *, raw: str | None 
 def _only_reads(each: Tool, context: ToolContext) -> bool:
     try:
         return each.access({}, context).risk is Risk.INSPECT
-    except Exception:  # noqa: BLE001 - a tool of somebody else may need its arguments
+    except Exception:  # noqa: BLE001 - a custom tool may need its arguments
         return False
 
 
