@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from clew.context.compaction_plan import compact_by_rules, limit_summary, summarise_by_rules
 from clew.context.digest.name_index import add_names
 from clew.context.digest.passages import render_text
-from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks
+from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -106,17 +106,13 @@ def test_a_conversation_that_is_a_little_too_long_keeps_its_newest_answers_whole
 
 
 def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
-    talk = [
-        user("Find the port."),
-        assistant(f"The server listens on port 8443. {'It does. ' * 9}"),
-    ]
-    talk += [
-        assistant(f"Let me look again, more carefully this time, {'a' * n}.") for n in range(30)
-    ]
+    telling, empty = "The server listens on port 8443.", "Let me look again."
+    talk = [user("Find it."), assistant(telling), *[assistant(empty) for _ in range(5)]]
+    remarks = list_remarks(list(view_of(*talk).items))
 
-    text = prepare_digest(list(view_of(*talk).items)).write(260)
+    found = take_newest(remarks, max_chars=60)
 
-    assert "port 8443" in text
+    assert [remarks[index].text for index in found] == [telling]
 
 
 @pytest.mark.req("CMP-7")
