@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
-from clew.config.settings import LoadedSettings, additional_directory, read_rule
+from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode, Verdict
@@ -23,13 +23,19 @@ from clew.hooks.context import AgentTask, HookContext, RuleMatcher
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
-from clew.permissions.rules import Rule, names_tool, parse_allow_rule, parse_rule
+from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
-from clew.sdk.permissions import can_save_rules, connect_gate
+from clew.sdk.permissions import (
+    can_save_rules,
+    connect_gate,
+    drop_denied,
+    list_allowed,
+    list_denied,
+)
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
@@ -195,33 +201,15 @@ class _Builder:
             else Gate(
                 cwd=self._blueprint.cwd,
                 mode=permissions.default_mode,
-                allow=(*permissions.allow, *self._allowed()),
+                allow=(*permissions.allow, *list_allowed(self._blueprint)),
                 ask_rules=permissions.ask,
-                deny=(*permissions.deny, *self._denied()),
+                deny=(*permissions.deny, *list_denied(self._blueprint)),
                 bypass_disabled=permissions.bypass_disabled,
                 ask=self._options.get("permission_handler"),
             )
         )
         connect_gate(gate, self._blueprint)
         return gate
-
-    def _allowed(self) -> tuple[Rule, ...]:
-        options = self._options
-        rules = (
-            parse_allow_rule(text, source="--allowed-tools")
-            for text in options.get("allowed_tools", ())
-        )
-        folders = (
-            additional_directory(
-                text, cwd=self._blueprint.cwd, user_home=self._blueprint.homes.user
-            )
-            for text in options.get("add_dirs", ())
-        )
-        return (*rules, *(read_rule(folder, "--add-dir") for folder in folders))
-
-    def _denied(self) -> tuple[Rule, ...]:
-        texts = self._options.get("disallowed_tools", ())
-        return tuple(parse_rule(text, source="--disallowed-tools") for text in texts)
 
     def _tools(self) -> list[Tool]:
         if (session := self._options.get("session")) is not None:
@@ -232,12 +220,7 @@ class _Builder:
                 sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
                 search=search_backend(self._blueprint.environ),
             )
-        denied = [rule for rule in self._denied() if rule.covers_all]
-        return [
-            tool
-            for tool in (*given, *self._options.get("extra_tools", ()))
-            if not any(names_tool(rule, tool.spec.name) for rule in denied)
-        ]
+        return drop_denied([*given, *self._options.get("extra_tools", ())], self._blueprint)
 
     def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
         blueprint = self._blueprint

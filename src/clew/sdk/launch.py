@@ -10,7 +10,7 @@ from typing import cast
 
 from anyio import to_thread
 
-from clew.config.settings import Settings
+from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import SessionBusy
 from clew.core.events import Warned
 from clew.core.ids import SessionId
@@ -81,10 +81,7 @@ async def launch(
     try:
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         record = await find_record(spec, place)
-        chooser = ModelChooser(loaded.settings, loaded.environ)
-        search = partial(find_local_server, environ=loaded.environ)
-        choice = await choose_model(spec, record, chooser, search)
-        models = ModelSwitcher(chooser, current=choice.provider, first=choice)
+        choice, models = await _choose(spec, record, loaded)
         session_id = await _session_id(spec, record, place)
         options: InteractiveOptions = {
             **_options(spec, choice, homes),
@@ -98,11 +95,7 @@ async def launch(
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
-        async with _open(session, session_id):
-            if choice.saved is not None:
-                await save_model(session.session, choice.saved)
-            if choice.warning:
-                session.session.bus.publish(Warned(choice.warning))
+        async with _open(session, session_id, choice):
             yield LaunchedSession(
                 session=session,
                 choice=choice,
@@ -115,6 +108,15 @@ async def launch(
         if models is not None:
             await models.aclose()
         await place.store.aclose()
+
+
+async def _choose(
+    spec: SessionSpec, record: StoredSession | None, loaded: LoadedSettings
+) -> tuple[ModelChoice, ModelSwitcher]:
+    chooser = ModelChooser(loaded.settings, loaded.environ)
+    search = partial(find_local_server, environ=loaded.environ)
+    choice = await choose_model(spec, record, chooser, search)
+    return choice, ModelSwitcher(chooser, current=choice.provider, first=choice)
 
 
 def _sandbox(spec: SessionSpec, settings: Settings) -> Sandbox:
@@ -166,12 +168,20 @@ async def _session_id(
 
 @asynccontextmanager
 async def _open(
-    session: InteractiveSession, session_id: SessionId | None
+    session: InteractiveSession, session_id: SessionId | None, choice: ModelChoice
 ) -> AsyncGenerator[None, None]:
-    """Open the session; one that another process holds is answered with how to copy it."""
+    """Open the session and record its model.
+
+    Raises:
+        SessionBusy: Another process has the session; the message says how to continue a copy.
+    """
     try:
         await session.open()
     except SessionBusy as error:
         raise SessionBusy(f"{error}: clew --fork {session_id}") from error
     async with session:
+        if choice.saved is not None:
+            await save_model(session.session, choice.saved)
+        if choice.warning:
+            session.session.bus.publish(Warned(choice.warning))
         yield
