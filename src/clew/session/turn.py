@@ -23,6 +23,7 @@ from clew.core.errors import (
 from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Role, assistant, user
+from clew.core.text import pluralize
 from clew.providers.protocol import StopReason
 from clew.session.background_compaction import prepare_summary
 from clew.session.compaction import compact, compact_if_requested, fit
@@ -159,7 +160,9 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
-            raise TurnLimitReached(f"the model was called {calls} times and is not done")
+            raise TurnLimitReached(
+                f"the model was called {pluralize(calls, 'time')} and is not done"
+            )
         try:
             answer = await _call(state)
         except (ContextFull, ContextOverflow):
