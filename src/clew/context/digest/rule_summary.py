@@ -154,7 +154,7 @@ def _prepare_work(
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
-        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS)
+        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
         quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
