@@ -318,7 +318,7 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
         least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
         share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else least))
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)
-        if share >= least or 0 < len(turn.answer) <= limit:
+        if share >= least or len(turn.answer) <= limit:
             quoted[place] = head + quote_conclusion(turn.answer, max_chars=limit)
             room -= len(quoted[place]) + 1
     return quoted
