@@ -51,6 +51,19 @@ class ToolStarted(Struct, frozen=True, gc=False, kw_only=True, tag_field="event"
     call_id: CallId
     name: str
     arguments: str
+    by_user: bool = False
+    """True if the user started it, with `!` and a command."""
+
+
+class ToolProgress(
+    Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_progress"
+):
+    """A running tool call has new output; at most ten of these are sent per second."""
+
+    call_id: CallId
+    name: str
+    line: str
+    """The newest line of its output."""
 
 
 class ToolEnded(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_end"):
@@ -85,6 +98,19 @@ class ServerToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     name: str
     text: str = ""
     failed: bool = False
+
+
+class ModelRetry(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="model_retry"):
+    """The provider is busy, so the request is sent again after a pause."""
+
+    reason: str
+    """Why, such as `rate limited` or `the server is overloaded`."""
+    delay: float
+    """Seconds until the request is sent again."""
+    attempt: int
+    """The number of the next attempt; the first request was attempt 1."""
+    attempts: int
+    """How many attempts are made in all."""
 
 
 class ContextUpdated(Struct, frozen=True, gc=False, tag_field="event", tag="context_update"):
@@ -307,9 +333,11 @@ Event: TypeAlias = (
     | TextDelta
     | ReasoningDelta
     | ToolStarted
+    | ToolProgress
     | ToolEnded
     | ServerToolStarted
     | ServerToolEnded
+    | ModelRetry
     | ContextUpdated
     | CompactionStarted
     | CompactionProgress

@@ -60,7 +60,9 @@ async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False
 
     With `decided`, the user started the call, so permissions and hooks are not consulted.
     """
-    state.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+    state.emit(
+        ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments, by_user=decided)
+    )
     prepared = _prepare(state, call)
     if isinstance(prepared, CallOutcome):
         return prepared

@@ -1,0 +1,6 @@
+"""Turns blocks into text for a terminal: sanitized, wrapped, and with no sequence but colours."""
+
+from clew.tui.rendering.block_text import render_block
+from clew.tui.rendering.live_text import render_live
+
+__all__ = ["render_block", "render_live"]
