@@ -128,6 +128,11 @@ class _PromptSession:
         """Yield the lines that the user types until end of file, /quit, or Ctrl-C twice."""
         warned = False
         screen = self._screen
+        if self._arguments.start is not None:
+            first, self._arguments.start = self._arguments.start.strip(), None
+            if first:
+                screen.say(f"> {first}")
+                yield first
         while not self.left_by:
             screen.check()
             try:

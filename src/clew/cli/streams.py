@@ -1,6 +1,5 @@
 """Standard input, output and error: always open, with errors for closed pipes."""
 
-import argparse
 import codecs
 import contextlib
 import errno
@@ -9,7 +8,6 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import anyio
 import msgspec
@@ -31,14 +29,6 @@ class OutputLost(ClewError):
         super().__init__(f"cannot write to standard output: {error.strerror or error}")
         self.closed = error.errno == errno.EPIPE
         """True when the reader has exited, as `head` does; not worth a message."""
-
-
-class SanitizingParser(argparse.ArgumentParser):
-    """A parser whose errors, which repeat arguments from anywhere, are sanitized."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and the error, and exit with code 2."""
-        super().error(sanitize(message))
 
 
 def prepare_streams() -> bool:
