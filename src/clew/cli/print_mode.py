@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import anyio
 import msgspec
 
+from clew.cli.argument_parser import UsageError
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.cli.paint import stop_note
@@ -67,6 +68,11 @@ class PrintResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
 
 def run_print(arguments: Namespace) -> int:
     """Run the prompt; `-` reads it from standard input, otherwise piped input is appended."""
+    if arguments.resume == "":
+        raise UsageError(
+            "--resume needs the id of a session in print mode; `clew sessions` lists them, and"
+            " --continue resumes the newest"
+        )
     prompt = _read_prompt(arguments.prompt)
     if not prompt.strip():
         raise ConfigError("the prompt is empty; pass it to -p, or pipe it to `clew -p -`")

@@ -25,7 +25,7 @@ _MAX_SETTING = 160
 def run_prompt(arguments: Namespace) -> int:
     """Read and execute lines until the user exits."""
     environ = own_environment(arguments)
-    plain = bool(getattr(arguments, "plain", False))
+    plain = bool(arguments.plain)
     ask_to_trust(working_folder(), plain=plain, environ=environ)
 
     def spec_for(session_id: str, *, again: bool) -> SessionSpec:
@@ -34,7 +34,8 @@ def run_prompt(arguments: Namespace) -> int:
             arguments.latest = False
         return session_spec(arguments, resume=session_id)
 
-    return run(spec_for, ProgramOptions(environ=environ, plain=plain))
+    first = (arguments.start or "").strip()
+    return run(spec_for, ProgramOptions(environ=environ, plain=plain, first=first))
 
 
 def ask_to_trust(

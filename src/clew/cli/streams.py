@@ -1,13 +1,11 @@
 """Standard input, output and error: always open, with errors for closed pipes."""
 
-import argparse
 import codecs
 import contextlib
 import io
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
@@ -23,7 +21,6 @@ from clew.tui.standard_output import (
 
 __all__ = [
     "OutputLost",
-    "SanitizingParser",
     "discard_output",
     "prepare_streams",
     "print_json",
@@ -36,14 +33,6 @@ __all__ = [
 _REPLACEMENTS = dict(zip("█░→✓✗…│─", ("#", ".", "->", "+", "x", "...", "|", "-"), strict=True)) | {
     chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(0x20)
 }
-
-
-class SanitizingParser(argparse.ArgumentParser):
-    """A parser whose errors, which repeat arguments from anywhere, are sanitized."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and the error, and exit with code 2."""
-        super().error(sanitize(message))
 
 
 def prepare_streams() -> bool:

@@ -163,8 +163,11 @@ class InteractiveSession:
 
     async def commands(self) -> list[CommandInfo]:
         """Return the commands that a user can type."""
-        await self.open()
-        return [describe_command(one) for one in self.list_commands()]
+        models = (await self._life.open()).parts.models
+        if models.should_ask:
+            self._life.host.start_soon(models.ask_server)
+        offered = models.offered_now()
+        return [describe_command(one, models=offered) for one in self.list_commands()]
 
     def list_commands(self) -> list[Command]:
         """Return the same commands as the registry describes them."""
