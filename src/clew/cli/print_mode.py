@@ -18,7 +18,6 @@ from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.cli.paint import stop_note
 from clew.cli.replies import LineReply, make_reply
-from clew.cli.signals import ending_signals, exit_code
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
 from clew.core.context_state import ContextState
 from clew.core.errors import ClewError, ConfigError, SessionError
@@ -39,6 +38,7 @@ from clew.core.usage import Usage
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
 from clew.sdk.launch import launch
+from clew.tui.signals import ending_signals, exit_code
 
 _PIPE_SECONDS = 3.0
 """How long to wait for the first input from a pipe."""
