@@ -20,7 +20,6 @@ from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.cli.printer import Printer
 from clew.cli.replies import make_reply
-from clew.cli.signals import ending_signals, exit_code
 from clew.cli.streams import write_err
 from clew.core.errors import AnswerRejected, ClewError, ConfigError, SessionError
 from clew.core.sanitize import sanitize_line
@@ -29,6 +28,7 @@ from clew.sdk.input_line import similar_command
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
 from clew.sdk.spec import SessionSpec
+from clew.tui.signals import ending_signals, exit_code
 
 if TYPE_CHECKING:
     from clew.sdk.json_schema import JsonSchema
