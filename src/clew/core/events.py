@@ -17,6 +17,7 @@ from clew.core.ids import CallId, RunId, SessionId
 from clew.core.json_text import JsonDecoder
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
 
 
 class UserMessage(Struct, frozen=True, kw_only=True, tag_field="event", tag="user_message"):
@@ -254,6 +255,13 @@ class SessionUpdated(Struct, frozen=True, kw_only=True, tag_field="event", tag="
     language: str
 
 
+class TodosChanged(Struct, frozen=True, tag_field="event", tag="todos"):
+    """The todo list changed: the model wrote it, or an undo, a clear or a rewind changed it."""
+
+    items: tuple[TodoItem, ...]
+    """The whole list."""
+
+
 class RunCompleted(Struct, frozen=True, tag_field="event", tag="complete"):
     """A run ended with an answer."""
 
@@ -324,6 +332,7 @@ Event: TypeAlias = (
     | PermissionDenied
     | Warned
     | SessionUpdated
+    | TodosChanged
     | RunCompleted
     | RunInterrupted
     | RunFailed

@@ -28,6 +28,7 @@ from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser, ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
+from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permissions import can_save_rules, connect_gate
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_parts import Blueprint, SessionParts, offers_agents, write_prompt
@@ -168,6 +169,7 @@ class _Builder:
             models=self._models(),
             name=options.get("name", ""),
             language=language,
+            completer=PathCompleter(blueprint.cwd, self._store, gate),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)

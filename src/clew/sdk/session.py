@@ -15,7 +15,7 @@ from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import Command, CommandResult
 from clew.extensions.skills import Skill
 from clew.providers.protocol import Provider
-from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput, SessionSnapshot
+from clew.sdk.client import CommandInfo, CommandOutcome, PathMatch, PromptInput, SessionSnapshot
 from clew.sdk.input_line import describe_command, execute_line
 from clew.sdk.lifecycle import Lifecycle
 from clew.sdk.options import REJECTED, InteractiveOptions
@@ -166,6 +166,11 @@ class InteractiveSession:
         await self.open()
         return [describe_command(one) for one in self.list_commands()]
 
+    async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
+        """Complete what was typed behind an `@`; see `SessionClient.complete_path`."""
+        parts = (await self._life.open()).parts
+        return await parts.completer.complete(fragment, limit=limit)
+
     def list_commands(self) -> list[Command]:
         """Return the same commands as the registry describes them."""
         return [one for one in self.parts.registry.get_commands() if one.user_invocable]
@@ -222,7 +227,12 @@ class InteractiveSession:
 
     async def restore_edit_checkpoint(self, number: int) -> Rewind:
         """Restore the files of the checkpoint with that number; the conversation stays."""
-        for checkpoint in await self.session.list_checkpoints():
-            if checkpoint.number == number:
-                return await self.session.rewind(checkpoint.entry, conversation=False)
-        raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")
+        entry = await _find_checkpoint(self.session, number)
+        return await self.session.rewind(entry, conversation=False)
+
+
+async def _find_checkpoint(session: Session, number: int) -> EntryId:
+    for checkpoint in await session.list_checkpoints():
+        if checkpoint.number == number:
+            return checkpoint.entry
+    raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")

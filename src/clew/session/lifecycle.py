@@ -159,6 +159,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
+    state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.
     publish = state.options["event_bus"].publish
     journal.on_entry = lambda entry: publish(EntryAdded(entry))

@@ -146,3 +146,4 @@ async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> 
             data=output.data,
         )
     )
+    state.publish_todos()

@@ -23,9 +23,11 @@ from clew.core.events import (
     RunFailed,
     RunInterrupted,
     SessionUpdated,
+    TodosChanged,
 )
 from clew.core.ids import EntryId
 from clew.core.permissions import Approval, PermissionMode
+from clew.core.todos import TodoItem, TodoStatus
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import (
@@ -298,6 +300,39 @@ async def pages_through_the_history(open_client: OpenClient) -> None:
             assert [item.type for item in whole if item.category == "chat"].count("user") == 3
 
 
+async def shows_the_todo_list(open_client: OpenClient) -> None:
+    """The list that the model writes is an event and part of the snapshot."""
+    todos = [{"content": "Test it", "status": "in_progress", "activeForm": "Testing it"}]
+    replies: list[ScriptedReply] = [call_reply(("TodoWrite", {"todos": todos})), "done"]
+    wanted = (TodoItem(content="Test it", status=TodoStatus.IN_PROGRESS, active_form="Testing it"),)
+    with anyio.fail_after(SECONDS):
+        async with open_client(replies) as client:
+            start = (await client.snapshot()).seq
+            await wait_for_run(client, await client.submit(prompt("go")), after=start)
+
+            now = await client.snapshot()
+
+            assert now.todos == wanted
+            seen = await take_events(client, start, now.seq)
+            assert [one.event for one in seen if isinstance(one.event, TodosChanged)] == [
+                TodosChanged(wanted)
+            ]
+
+
+async def completes_paths(open_client: OpenClient) -> None:
+    """What stands behind an `@` is completed by the letters of a path."""
+    with anyio.fail_after(SECONDS):
+        async with open_client([]) as client:
+            await client.execute("!mkdir -p source/parts && touch source/parts/view.py 'a b.txt'")
+
+            found = await client.complete_path("sopaview")
+            quoted = await client.complete_path("a b", limit=1)
+
+            assert [match.text for match in found] == ["source/parts/view.py"]
+            assert [match.text for match in quoted] == ['"a b.txt"']
+            assert (await client.complete_path("parts"))[0].is_folder
+
+
 __all__ = ["CLIENT_CHECKS", "ClientCheck", "OpenClient"]
 
 CLIENT_CHECKS: tuple[ClientCheck, ...] = (
@@ -319,6 +354,8 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     names_unknown_commands,
     runs_shell_commands,
     pages_through_the_history,
+    shows_the_todo_list,
+    completes_paths,
     serves_two_clients_alike,
 )
 """Every check; each takes a function that opens a client."""
