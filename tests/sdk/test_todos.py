@@ -4,7 +4,7 @@ import pytest
 
 from clew.context.policy import ContextPolicy
 from clew.core.todos import TodoItem, TodoStatus
-from clew.providers.scripted import call_reply
+from clew.providers.scripted import ScriptedReply, call_reply
 from clew.stores.memory import MemoryStore
 from tests.sdk.places import Heard, Place
 
@@ -32,7 +32,7 @@ ITEMS = (
 async def test_the_list_survives_compaction_and_resuming(place: Place) -> None:
     store = MemoryStore()
     policy = ContextPolicy(preserve_recent_turns=1)
-    replies = [WRITTEN, "started", "yes " * 400, "# Notes\nThe bug is found."]
+    replies: list[ScriptedReply] = [WRITTEN, "started", "yes " * 400, "# Notes\nThe bug is found."]
     async with place.session(replies, store=store, policy=policy) as session:
         await session.run("Fix the bug.")
         await session.run("Are you sure?")

@@ -37,6 +37,7 @@ from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
 from clew.session.model_call import ask_aside
+from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -149,6 +150,7 @@ class _Builder:
                 "tools": [
                     *tools,
                     ExecuteCommand(registry, lambda: commands, skills=False),
+                    ExitPlanMode(gate, commands.set_mode),
                     *([AgentTool(agents)] if offers_agents(options) else []),
                 ],
                 "gate": gate,

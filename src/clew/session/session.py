@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
 from clew.core.context_state import ContextState
-from clew.core.entries import Compacted, Entry, ModeChanged, Noted
+from clew.core.entries import Compacted, Entry, Noted
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Message, Role
@@ -16,7 +16,7 @@ from clew.providers.protocol import Provider
 from clew.session import edits
 from clew.session.background_compaction import abort_preparation
 from clew.session.compaction import compact_now, preview
-from clew.session.config import SessionOptions, check_mode
+from clew.session.config import SessionOptions
 from clew.session.event_bus import Listener, Unsubscribe
 from clew.session.history import HistoryEntry, project_history
 from clew.session.journal import Journal
@@ -27,6 +27,7 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
+from clew.session.plan_mode import change_mode
 from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
@@ -184,9 +185,7 @@ class Session:
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:
         """Change how much runs without asking; raises `ConfigError` if the mode is disabled."""
-        check_mode(self.gate, mode)
-        await self.journal.append(ModeChanged(mode=mode))
-        self.gate.mode = mode
+        await change_mode(self.state, mode)
 
     def get_permission_mode(self) -> PermissionMode:
         """Return how much runs without asking."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
-from clew.core.permissions import Access, DecidedBy, Decision, Risk, Verdict
+from clew.core.permissions import Access, DecidedBy, Decision, PermissionAnswer, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import truncate_middle
@@ -53,6 +53,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     allowed_paths: tuple[str, ...] = ()
     """The real paths that the decision is about."""
+    answer: PermissionAnswer | None = None
+    """What the user answered to the question of the tool."""
 
 
 async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False) -> CallOutcome:
@@ -116,7 +118,8 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     if final.verdict is not Verdict.ALLOW:
         return _deny(state, prepared, final, "denied")
     state.decisions[prepared.call.call_id] = final
-    return await _run(state, replace(prepared, allowed_paths=targets))
+    prepared = replace(prepared, allowed_paths=targets, answer=final.answer)
+    return await _run(state, prepared)
 
 
 def _check(prepared: Prepared) -> ToolOutput | None:
@@ -163,7 +166,9 @@ async def _run(
         return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
     started = time.monotonic()
     timeout = state.options["tool_timeout"]
-    context = replace(state.tool_context, allowed_paths=prepared.allowed_paths)
+    context = replace(
+        state.tool_context, allowed_paths=prepared.allowed_paths, answer=prepared.answer
+    )
     output = problem or await _run_in_time(prepared, context, timeout)
     if output is None:
         return make_failed_outcome(

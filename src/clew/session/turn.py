@@ -23,14 +23,16 @@ from clew.core.errors import (
 from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Role, assistant, user
+from clew.core.permissions import PermissionMode
 from clew.providers.protocol import StopReason
 from clew.session.background_compaction import prepare_summary
 from clew.session.compaction import compact, compact_if_requested, fit
 from clew.session.config import LEAST_WINDOW, override_window
-from clew.session.hook_events import admit_prompt, check_stop
+from clew.session.hook_events import admit_prompt, check_stop, format_reminder
 from clew.session.lifecycle import check_view
 from clew.session.model_call import ModelAnswer, call_model
 from clew.session.model_window import remember_window
+from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import run_calls
@@ -160,6 +162,8 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
     while True:
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(f"the model was called {calls} times and is not done")
+        if calls:
+            await _announce_mode(state)
         try:
             answer = await _call(state)
         except (ContextFull, ContextOverflow):
@@ -177,6 +181,13 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
         else:
             await prepare_summary(state)
             return answer
+
+
+async def _announce_mode(state: SessionState) -> None:
+    """Tell the model that plan mode began or ended since it was last told."""
+    if state.plan_mode_told != (state.gate.mode is PermissionMode.PLAN):
+        message = user(format_reminder(*await follow_mode(state)))
+        await state.journal.append(MessageAdded(message=message, display=""))
 
 
 async def _call(state: SessionState) -> ModelAnswer:

@@ -300,6 +300,32 @@ async def pages_through_the_history(open_client: OpenClient) -> None:
             assert [item.type for item in whole if item.category == "chat"].count("user") == 3
 
 
+async def presents_a_plan(open_client: OpenClient) -> None:
+    """A plan is a permission request; an approval with a reply changes the plan and the mode."""
+    replies: list[ScriptedReply] = [call_reply(("ExitPlanMode", {"plan": "1. Look"})), "done"]
+    with anyio.fail_after(SECONDS):
+        async with open_client(replies) as client, anyio.create_task_group() as tasks:
+            log = EventLog(client)
+            tasks.start_soon(log.collect)
+            await client.set_mode(PermissionMode.PLAN)
+            start = (await client.snapshot()).seq
+            run_id = await client.submit(prompt("plan it"))
+            request = (await log.until("permission_request")).event
+            assert isinstance(request, PermissionRequest)
+            assert (request.tool_name, request.arguments) == ("ExitPlanMode", {"plan": "1. Look"})
+            assert "acceptEdits" in request.session_scope
+
+            await client.answer(request.request_id, Approval.SESSION, reply="1. Look twice")
+
+            await wait_for_run(client, run_id, after=start)
+            now = await client.snapshot()
+            assert now.mode is PermissionMode.ACCEPT_EDITS
+            (told,) = [item.message for item in now.history if item.type == "tool"]
+            assert told is not None
+            assert "1. Look twice" in told.results[0].text
+            tasks.cancel_scope.cancel()
+
+
 async def shows_the_todo_list(open_client: OpenClient) -> None:
     """The list that the model writes is an event and part of the snapshot."""
     todos = [{"content": "Test it", "status": "in_progress", "activeForm": "Testing it"}]
@@ -354,6 +380,7 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     names_unknown_commands,
     runs_shell_commands,
     pages_through_the_history,
+    presents_a_plan,
     shows_the_todo_list,
     completes_paths,
     serves_two_clients_alike,
