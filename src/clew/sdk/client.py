@@ -67,6 +67,9 @@ class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     raw_input: str | None = None
     """The text that hooks get in its place."""
     images: tuple[Image, ...] = ()
+    attach: bool = True
+    """Attach what `@path`, `@session:ID` and pasted paths of images name. False for a text that
+    the user did not type."""
 
 
 class PathMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -27,6 +27,7 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role
 from clew.core.text import one_line, truncate_middle
 from clew.session.journal import Journal
+from clew.session.session_digest import write_session_digest
 from clew.stores.protocol import Store
 from clew.tools.protocol import ToolOutput
 
@@ -141,6 +142,8 @@ async def answer_call(
     store: Store, journal: Journal, arguments: dict[str, Any], *, page: int
 ) -> ToolOutput:
     """Search the session of a journal, or read entries, for the model."""
+    if isinstance(other := arguments.get("session"), str) and other.strip():
+        return await _answer_digest(store, SessionId(other.strip()), page)
     request = parse_arguments(arguments)
     if request is None:
         return ToolOutput(
@@ -153,6 +156,14 @@ async def answer_call(
     except (SessionError, StoreError) as error:
         return ToolOutput(text=f"Error: {error}.", failed=True)
     return ToolOutput(text=answer.text)
+
+
+async def _answer_digest(store: Store, session_id: SessionId, page: int) -> ToolOutput:
+    try:
+        text = await write_session_digest(store, session_id, max_chars=page)
+    except StoreError as error:
+        return ToolOutput(text=f"Error: {error}.", failed=True)
+    return ToolOutput(text=text, display=text.partition("\n")[0], data={"session": session_id})
 
 
 async def answer_person(

@@ -46,6 +46,9 @@ class RunOptions(TypedDict, total=False):
     """What clients show in place of the prompt."""
     raw_input: str | None
     """What hooks get in place of the prompt."""
+    attach: bool
+    """Attach the files and sessions that `@path` and `@session:ID` in the prompt name. Default:
+    False."""
     run_id: RunId | None
     """Names the run in its events. Default: a new id."""
 
@@ -105,7 +108,8 @@ class Session:
     ) -> ExecutionResult:
         """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
-        asked = make_prompt(prompt, raw=raw, display=display)
+        attach = options.get("attach", False)
+        asked = make_prompt(prompt, raw=raw, display=display, attach=attach)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:

@@ -57,17 +57,22 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """What the user answered to the question of the tool."""
 
 
-async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False) -> CallOutcome:
+async def run_call(
+    state: SessionState, call: ToolCall, *, decided: bool = False, attached: bool = False
+) -> CallOutcome:
     """Take one call from its name to its outcome; raises nothing but cancellation.
 
-    With `decided`, the user started the call, so permissions and hooks are not consulted.
+    With `decided`, the user started the call, so permissions and hooks are not consulted. With
+    `attached`, the user named what it reads, so that only rules and hooks that deny it count.
     """
     state.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
     prepared = _prepare(state, call)
     if isinstance(prepared, CallOutcome):
         return prepared
     try:
-        return await (_run(state, prepared) if decided else _judge(state, prepared))
+        if decided:
+            return await _run(state, prepared)
+        return await _judge(state, prepared, attached=attached)
     except Exception as error:
         logger.warning("tool %s crashed", call.name, exc_info=True)
         return make_failed_outcome(f"Error: {call.name} crashed: {error!r}", "crashed")
@@ -86,7 +91,7 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
         return make_failed_outcome(f"Error: {error}", "bad_arguments")
 
 
-async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
+async def _judge(state: SessionState, prepared: Prepared, *, attached: bool = False) -> CallOutcome:
     """Run a call if the rules, the hooks and, where these leave it open, the user allow it."""
     access = _access(state, prepared)
     if mark := _find_mark(state, access):
@@ -112,6 +117,8 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
                 return make_failed_outcome(mark, "redaction_mark")
         # The mode, the grants and links in paths may have changed while the hooks ran.
         targets, decision = state.gate.find_targets(access), state.gate.decide(access)
+    if attached and decision.verdict is Verdict.ASK:
+        decision = Decision(Verdict.ALLOW, "the user attached this", DecidedBy.ANSWER)
     if decision.verdict is Verdict.ASK and (problem := _check(prepared)) is not None:
         return await _run(state, prepared, problem=problem)
     final = await state.gate.judge(access, decision=decision, wish=wish)
