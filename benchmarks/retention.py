@@ -28,8 +28,8 @@ from clew.core.text import truncate_middle
 from clew.core.usage import Usage
 from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedStep
-from clew.session.compaction import fit
 from clew.session.session import Session
+from clew.session.window_fit import fit
 from clew.simulation.blind_test.transcript import readable
 from clew.simulation.simulator import replayable_steps
 

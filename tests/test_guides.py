@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.arguments import parser
+from clew.cli.arguments import parse_arguments
 from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
@@ -86,7 +86,7 @@ def command_lines(page: str) -> Iterator[list[str]]:
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_the_command_line_parses_every_command_of_a_guide(path: Path) -> None:
     for arguments in command_lines(text_of(path)):
-        parser().parse_args(arguments)
+        parse_arguments(arguments)
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clew.cli.arguments import add_config
 from clew.cli.config import run_config
+from clew.cli.subcommands import add_config
 from clew.core.errors import ConfigError
 from tests.config.folders import Folders
 

@@ -111,13 +111,17 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["simulate", "RECORDING", "--model", HOSTILE],
         ["simulate", "RECORDING", "--strategy", HOSTILE],
     ],
+    "completions": [["completions", HOSTILE]],
     "-p": [
         ["-p", HOSTILE, "--base-url", "http://127.0.0.1:9", "--model", HOSTILE],
         ["-p", "x", "--resume", HOSTILE],
         ["-p", "x", "--model", HOSTILE, "--output-format", "json"],
         ["-p", "x", "--provider", HOSTILE],
         ["--unknown", HOSTILE],
-        [HOSTILE],
+        [f"--{HOSTILE}"],
+        ["sessions", HOSTILE],
+        ["-p", "x", "--json-schema", HOSTILE],
+        ["-p", "x", "--allowed-tools", HOSTILE],
     ],
 }
 

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from clew._version import __version__
-from clew.cli.arguments import add_doctor
 from clew.cli.doctor import check_terminal, run_doctor
+from clew.cli.subcommands import add_doctor
 from clew.core.errors import ConfigError
 from clew.sdk.diagnostics import Finding, Level, Machine, diagnose
 from clew.tools.sandbox import Sandbox
@@ -255,7 +255,7 @@ def arguments(*argv: str) -> Namespace:
 SCRIPT = """
 import sys
 from argparse import ArgumentParser
-from clew.cli.arguments import add_doctor
+from clew.cli.subcommands import add_doctor
 from clew.cli.doctor import run_doctor
 parser = ArgumentParser()
 add_doctor(parser)

@@ -10,7 +10,8 @@ from clew.core.messages import user
 from clew.providers.protocol import Request
 from clew.providers.registry import FAMILIES, find_family, find_model
 from clew.sdk.local_servers import LocalServer
-from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 from clew.testing.fake_apis.chat import FakeChatApi

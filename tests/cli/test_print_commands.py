@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from clew.testing.fake_openai import FakeOpenAI, fake_openai, text_response, tool_call_response
-from tests.cli.emulated import Place
+from tests.tui.emulated import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-1", "CMD-1")]
 

@@ -9,15 +9,11 @@ from msgspec.structs import replace
 
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.policy import ContextPolicy, Thresholds
-from clew.context.prepared_summary import (
-    find_change,
-    frees_enough,
-    is_preparation_due,
-    plan_preparation,
-)
+from clew.context.prepared_summary import find_change, frees_enough, plan_preparation
 from clew.context.render import find_problems, render
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.tiered import Summarize, Tiered
+from clew.context.triggers import is_preparation_due
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,

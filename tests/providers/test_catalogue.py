@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.models import DEFAULT_WINDOW
-from clew.providers.catalogue import (
-    CATALOGUE,
-    SMOLLM2,
-    families,
-    lookup,
-    match_name,
-    normalize_name,
-)
+from clew.providers.catalogue import CATALOGUE, SMOLLM2, families, lookup
 from clew.providers.catalogue_table import ROWS
+from clew.providers.model_names import match_name, normalize_name
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wire_records.jsonl.gz"
 SONNET_4_5 = (200_000, 64_000)

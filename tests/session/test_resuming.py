@@ -29,7 +29,8 @@ from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.scripted import ScriptedProvider
 from clew.session.journal import Journal
-from clew.session.journal_snapshot import encode_snapshot, is_snapshot_due, load_state
+from clew.session.journal_snapshot import encode_snapshot, restore_state
+from clew.session.journal_state import is_snapshot_due, load_state
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
@@ -107,7 +108,7 @@ def test_it_makes_no_difference_whether_a_journal_comes_from_a_snapshot(
     longer = [*entries, *entries_of(more, start=len(entries) + 1)]
 
     from_snapshot, from_entries = (
-        load_state(longer, text_units, snapshot),
+        restore_state(longer, text_units, snapshot),
         load_state(longer, text_units),
     )
 
@@ -180,11 +181,11 @@ def test_a_snapshot_of_another_release_or_of_more_entries_is_passed_over() -> No
     snapshot = encode_snapshot(standing.view, standing.spending, standing.call_ids, entries)
     fields = msgspec.msgpack.decode(snapshot)
 
-    assert load_state(entries, text_units, snapshot).kept == 11
-    assert load_state(entries[:-1], text_units, snapshot).kept == 0
-    assert load_state(entries, len, snapshot).kept == 0
+    assert restore_state(entries, text_units, snapshot).kept == 11
+    assert restore_state(entries[:-1], text_units, snapshot).kept == 0
+    assert restore_state(entries, len, snapshot).kept == 0
     other = msgspec.msgpack.encode({**fields, "release": "0.0.1"})
-    assert load_state(entries, text_units, other).kept == 0
+    assert restore_state(entries, text_units, other).kept == 0
 
 
 @pytest.mark.req("STO-3")

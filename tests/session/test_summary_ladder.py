@@ -41,8 +41,8 @@ from clew.providers.scripted import (
     call_reply,
     text_reply,
 )
-from clew.session.compaction import compact_if_requested
 from clew.session.state import CompactionRequest
+from clew.session.window_fit import compact_if_requested
 from tests.event_buses import bus_for
 from tests.histories import problems
 

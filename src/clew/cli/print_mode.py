@@ -13,11 +13,11 @@ from collections.abc import Mapping
 import anyio
 import msgspec
 
+from clew.cli.argument_parser import UsageError
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.cli.paint import stop_note
 from clew.cli.replies import LineReply, make_reply
-from clew.cli.signals import ending_signals, exit_code
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
 from clew.core.context_state import ContextState
 from clew.core.errors import ClewError, ConfigError, SessionError
@@ -38,6 +38,7 @@ from clew.core.usage import Usage
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
 from clew.sdk.launch import launch
+from clew.tui.signals import ending_signals, exit_code
 
 _PIPE_SECONDS = 3.0
 """How long to wait for the first input from a pipe."""
@@ -67,6 +68,11 @@ class PrintResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
 
 def run_print(arguments: Namespace) -> int:
     """Run the prompt; `-` reads it from standard input, otherwise piped input is appended."""
+    if arguments.resume == "":
+        raise UsageError(
+            "--resume needs the id of a session in print mode; `clew sessions` lists them, and"
+            " --continue resumes the newest"
+        )
     prompt = _read_prompt(arguments.prompt)
     if not prompt.strip():
         raise ConfigError("the prompt is empty; pass it to -p, or pipe it to `clew -p -`")

@@ -109,11 +109,13 @@ def _permissions(
     folders: dict[Path, str] = {}
     for layer, data in layers:
         for text in data.get("permissions", {}).get("additionalDirectories", ()):
-            folders.setdefault(_folder(text, cwd=cwd, user_home=user_home), layer.label)
+            folders.setdefault(
+                additional_directory(text, cwd=cwd, user_home=user_home), layer.label
+            )
     return PermissionSettings(
         allow=(
             *_rules("allow", layers),
-            *(_read_rule(folder, label) for folder, label in folders.items()),
+            *(read_rule(folder, label) for folder, label in folders.items()),
         ),
         ask=_rules("ask", layers),
         deny=_rules("deny", layers),
@@ -144,13 +146,14 @@ def _hooks(layers: Sequence[tuple[Layer, Mapping[str, Any]]]) -> HookTable:
     )
 
 
-def _folder(text: str, *, cwd: Path, user_home: Path) -> Path:
+def additional_directory(text: str, *, cwd: Path, user_home: Path) -> Path:
+    """Return the folder that a setting or a flag names; `~` is the home folder."""
     if text == "~" or text.startswith("~/"):
         return Path(os.path.realpath(user_home / text[2:]))
     return Path(os.path.realpath(cwd / text))
 
 
-def _read_rule(folder: Path, label: str) -> Rule:
+def read_rule(folder: Path, label: str) -> Rule:
     """Return the rule that allows reading a folder; glob characters in its name are escaped."""
     escaped = _GLOB.sub(r"\\\1", str(folder)).rstrip("/")
     return Rule("Read", f"/{escaped}/**", label)

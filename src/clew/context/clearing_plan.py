@@ -13,15 +13,14 @@ from clew.context.cleared_results import (
     make_marker,
 )
 from clew.context.compaction_plan import make_budget
-from clew.context.economy import clearing_start
 from clew.context.estimate import text_units
 from clew.context.loss_report import build_clearing
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.protected import find_protected
+from clew.context.triggers import may_save_cost
 from clew.context.truncation import shorten_items
 from clew.context.view import View
-from clew.context.window_state import count_tokens
 from clew.core.entries import Replacement, ResultsCleared
 from clew.core.ids import EntryId
 
@@ -42,7 +41,7 @@ def plan_clearing(
             view.items, excluded=_find_excluded(view, policy), min_chars=policy.compress_over
         )
         trigger, why = "option", "answered tool results are compressed"
-    elif _may_save_cost(view, policy, strategy):
+    elif may_save_cost(view, policy, strategy):
         cold = now - view.called_at > policy.prices.cold_after
         places = _choose_saving(view, policy, strategy, cold=cold)
         trigger = "economy"
@@ -83,23 +82,6 @@ def _count_saved(view: View, changes: Sequence[Replacement]) -> int:
 
 def _find_excluded(view: View, policy: ContextPolicy) -> frozenset[EntryId]:
     return view.pinned | view.restored | find_protected(view.items, policy.protect)
-
-
-def _may_save_cost(view: View, policy: ContextPolicy, strategy: Strategy) -> bool:
-    """Return whether to look for results that are worth clearing.
-
-    Only new results are a reason, never that the cache is cold: so the first call after a session
-    was opened sends what was there. A look at every result before each call would make turns
-    slower as a session grows.
-    """
-    start = clearing_start(policy.economy, window=view.setup.model.window)
-    return (
-        start is not None
-        and strategy.clears_early
-        and policy.compress_tool_results is None
-        and view.items.has_new_results
-        and count_tokens(view) >= start
-    )
 
 
 def _choose_saving(

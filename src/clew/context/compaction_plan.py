@@ -16,6 +16,7 @@ from clew.context.loss_report import WrittenSummary, build_compaction, count_tok
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
+from clew.context.triggers import find_threshold
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.context_state import SummaryAttempt
@@ -36,15 +37,6 @@ _HEADROOM = 1.2
 """A window as large as this many times the threshold has the threshold at its usual share."""
 _SHARES = (1.0, 0.5, 0.25)
 """Of the room for a summary, in the order in which rules try them."""
-
-
-def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | None:
-    """Return the size of a request, in tokens, from which to compact; None for never."""
-    share = policy.thresholds.compact
-    if not share:
-        return None
-    room = working_set(policy.economy, view, window=window)
-    return min(int(share * window), room)
 
 
 def make_budget(

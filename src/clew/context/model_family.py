@@ -48,38 +48,33 @@ def _make(  # noqa: PLR0913 - the columns of a table
     return ModelFamily(rate=rate, keeps_reasoning=keeps_reasoning, framing=framing)
 
 
-_FAMILIES = tuple(
-    (re.compile(pattern), family)
-    for pattern, family in (
-        ("gpt-oss", _make(0.98, call=10, result=4, tool=0, tools=24, request=66, typed_tools=True)),
-        (
-            r"gpt|(?<![a-z0-9])o[1-9](?![a-z0-9])|codex|computer-use",
-            _make(
-                0.97, call=8, result=4, tool=0, tools=12, request=3, sealed=800, typed_tools=True
-            ),
-        ),
-        ("gemini|gemma", _make(1.03, call=15, result=8, tool=0, tools=4, typed_tools=True)),
-        ("grok.*non-reasoning", _make(0.98, keeps_reasoning=True, tool=0, tools=140)),
-        ("grok", _make(0.98, keeps_reasoning=True, tool=0, tools=140, request=175)),
-        ("qwen|qwq", _make(1.1, call=16, result=14, tool=0, tools=130)),
-        ("glm|zai", _make(1.05, call=16, result=10, tool=0, tools=110)),
-        ("deepseek.*llama|llama-?3", _make(1.02, request=30)),
-        ("deepseek", _make(1.03, call=20, result=10, tool=0, tools=230)),
-        ("kimi|moonshot", _make(1.05, keeps_reasoning=True, call=16, result=10, tool=24)),
-        (
-            "mistral|ministral|magistral|mixtral|pixtral|codestral|devstral|voxtral",
-            _make(1.1, keeps_reasoning=True, tool=30),
-        ),
-        ("nova-2", _make(1.06, keeps_reasoning=True, tool=0, tools=870, request=40)),
-        ("nova", _make(1.06, keeps_reasoning=True, tool=0, tools=350)),
-        ("llama-?4", _make(1.02, tool=0, tools=600)),
-        ("llama", _make(1.02)),
-    )
+_FAMILIES = (
+    ("gpt-oss", _make(0.98, call=10, result=4, tool=0, tools=24, request=66, typed_tools=True)),
+    (
+        r"gpt|(?<![a-z0-9])o[1-9](?![a-z0-9])|codex|computer-use",
+        _make(0.97, call=8, result=4, tool=0, tools=12, request=3, sealed=800, typed_tools=True),
+    ),
+    ("gemini|gemma", _make(1.03, call=15, result=8, tool=0, tools=4, typed_tools=True)),
+    ("grok.*non-reasoning", _make(0.98, keeps_reasoning=True, tool=0, tools=140)),
+    ("grok", _make(0.98, keeps_reasoning=True, tool=0, tools=140, request=175)),
+    ("qwen|qwq", _make(1.1, call=16, result=14, tool=0, tools=130)),
+    ("glm|zai", _make(1.05, call=16, result=10, tool=0, tools=110)),
+    ("deepseek.*llama|llama-?3", _make(1.02, request=30)),
+    ("deepseek", _make(1.03, call=20, result=10, tool=0, tools=230)),
+    ("kimi|moonshot", _make(1.05, keeps_reasoning=True, call=16, result=10, tool=24)),
+    (
+        "mistral|ministral|magistral|mixtral|pixtral|codestral|devstral|voxtral",
+        _make(1.1, keeps_reasoning=True, tool=30),
+    ),
+    ("nova-2", _make(1.06, keeps_reasoning=True, tool=0, tools=870, request=40)),
+    ("nova", _make(1.06, keeps_reasoning=True, tool=0, tools=350)),
+    ("llama-?4", _make(1.02, tool=0, tools=600)),
+    ("llama", _make(1.02)),
 )
 """Families by a part of the name; the first match wins. `call`, `result`, `tool`, `tools` and
 `request` are tokens, measured on recorded requests whose whole text is known."""
 
-_CLAUDE = re.compile(r"claude-(?:[a-z]+-)?v?(\d)(?:-(\d))?(?!\d)")
+_CLAUDE = r"claude-(?:[a-z]+-)?v?(\d)(?:-(\d))?(?!\d)"
 _OLD_RATE, _NEW_RATE = 1.18, 1.62
 """Claude Opus 4.7 brought a tokenizer that counts about 1.35 times as many tokens."""
 _CLAUDE_PREAMBLES = (
@@ -95,7 +90,7 @@ _SONNET_5_PREAMBLE = 354
 
 def _make_claude(name: str) -> ModelFamily:
     """Return the family of a Claude model; one without a version counts like the newest."""
-    found = _CLAUDE.search(name)
+    found = re.search(_CLAUDE, name)
     version = (int(found[1]), int(found[2] or 0)) if found else (9, 0)
     tools = next(tokens for first, tokens in _CLAUDE_PREAMBLES if version >= first)
     if version >= (5, 0) and "sonnet" in name:
@@ -118,4 +113,4 @@ def family_of(model: str) -> ModelFamily:
     name = model.lower().replace(".", "-")
     if "claude" in name:
         return _make_claude(name)
-    return next((found for part, found in _FAMILIES if part.search(name)), ModelFamily())
+    return next((found for part, found in _FAMILIES if re.search(part, name)), ModelFamily())

@@ -10,51 +10,15 @@ as late as it can, and only where the price is small.
 
 from msgspec.structs import replace
 
-from clew.context.compaction_plan import (
-    economize,
-    find_threshold,
-    make_budget,
-    plan_compaction,
-)
+from clew.context.compaction_plan import economize, make_budget, plan_compaction
 from clew.context.items import Items
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
+from clew.context.triggers import find_threshold
 from clew.context.view import View
 
-_CALLS_AHEAD = 3
-"""How many turns of the conversation a summary takes, at the usual lengths of both."""
-_ITEMS_PER_CALL = 2
-_MOST_EXTRA = 0.1
-"""The share of additional compactions that `auto` accepts."""
 _LEAST_GAIN = 0.1
-
-
-def is_preparation_due(
-    view: View, policy: ContextPolicy, strategy: Strategy, *, used: int, is_local: bool
-) -> bool:
-    """Return whether to start preparing a summary now.
-
-    Args:
-        view: The present view.
-        policy: The mode, and the thresholds: preparation starts from the warning threshold on,
-            or from the same share of the strategy's own limit.
-        strategy: Decides when a compaction is due.
-        used: Tokens in the window.
-        is_local: The model runs on a local server, which a second call would slow down.
-    """
-    mode, thresholds = policy.background_compaction, policy.thresholds
-    window = view.setup.model.window
-    share = thresholds.compact or thresholds.block
-    ahead = int(used * max(0.0, share / thresholds.warn - 1))
-    if mode == "auto":
-        growth = view.items.units() * view.calibration.rate / max(1, len(view.items))
-        ahead = min(ahead, int(_CALLS_AHEAD * _ITEMS_PER_CALL * growth))
-        regained = used + ahead - strategy.target(window)
-        if is_local or ahead > _MOST_EXTRA * regained:
-            return False
-    threshold = find_threshold(view, policy, window=window)
-    return mode != "off" and strategy.due(view, used=used + ahead, threshold=threshold)
 
 
 def plan_preparation(view: View, policy: ContextPolicy, strategy: Strategy) -> Reduce | None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     # Slow to import, and few sessions have protected content.
     from clew.context.digest.tool_steps import ToolStep
 
-_RULE = re.compile(r"([\w.*?-]+)\((.+)\)", re.DOTALL)
-_TOOL = re.compile(r"mcp__\S+|[A-Za-z_]\w*")
+_RULE = r"(?s)([\w.*?-]+)\((.+)\)"
+_TOOL = r"mcp__\S+|[A-Za-z_]\w*"
 _SKILL_TOOLS = frozenset({"executecommand", "skill"})
 _LEAST_SKILL = 400
 """A shorter result of such a tool is the answer of a command, not the text of a skill."""
@@ -68,9 +68,9 @@ def parse_protection(text: str) -> ProtectionRule:
     text = text.strip()
     if not text:
         raise ConfigError("an entry of `protect` is empty; name a tool, a path or a pattern")
-    if found := _RULE.fullmatch(text):
+    if found := re.fullmatch(_RULE, text):
         return ProtectionRule(tool=found[1].lower(), pattern=found[2].removeprefix("./"))
-    if _TOOL.fullmatch(text):
+    if re.fullmatch(_TOOL, text):
         return ProtectionRule(tool=text.lower())
     return ProtectionRule(pattern=text.removeprefix("./"))
 

@@ -52,6 +52,18 @@ class ToolStarted(Struct, frozen=True, gc=False, kw_only=True, tag_field="event"
     call_id: CallId
     name: str
     arguments: str
+    by_user: bool = False
+    """True if the user started it, with `!` and a command."""
+
+
+class ToolProgress(
+    Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_progress"
+):
+    """A running tool call has new output: its newest line, at most ten times per second."""
+
+    call_id: CallId
+    name: str
+    line: str
 
 
 class ToolEnded(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_end"):
@@ -86,6 +98,19 @@ class ServerToolEnded(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     name: str
     text: str = ""
     failed: bool = False
+
+
+class ModelRetry(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="model_retry"):
+    """The provider is busy, so the request is sent again after a pause."""
+
+    reason: str
+    """Why, such as `rate limited` or `the server is overloaded`."""
+    delay: float
+    """Seconds until the request is sent again."""
+    attempt: int
+    """The number of the next attempt; the first request was attempt 1."""
+    attempts: int
+    """How many attempts are made in all."""
 
 
 class ContextUpdated(Struct, frozen=True, gc=False, tag_field="event", tag="context_update"):
@@ -259,7 +284,6 @@ class TodosChanged(Struct, frozen=True, tag_field="event", tag="todos"):
     """The todo list changed: the model wrote it, or an undo, a clear or a rewind changed it."""
 
     items: tuple[TodoItem, ...]
-    """The whole list."""
 
 
 class RunCompleted(Struct, frozen=True, tag_field="event", tag="complete"):
@@ -315,9 +339,11 @@ Event: TypeAlias = (
     | TextDelta
     | ReasoningDelta
     | ToolStarted
+    | ToolProgress
     | ToolEnded
     | ServerToolStarted
     | ServerToolEnded
+    | ModelRetry
     | ContextUpdated
     | CompactionStarted
     | CompactionProgress

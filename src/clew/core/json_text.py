@@ -5,7 +5,7 @@ a decoder, or a function that walks over the value, would exhaust the stack othe
 """
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 MAX_DEPTH = 128
 """Levels of arrays and objects that are accepted."""
 
-_STRING = re.compile(rb'"(?:[^"\\]+|\\.)*+"', re.DOTALL)
+_STRING = rb'(?s)"(?:[^"\\]+|\\.)*+"'
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 
@@ -39,7 +39,13 @@ class JsonDecoder(Generic[T]):
     def __init__(self: "JsonDecoder[Any]", kind: Any) -> None: ...
 
     def __init__(self, kind: Any = Any) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
+        self._kind = kind
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[T]:
+        # Built with the first text: msgspec inspects every type that `kind` names, and an import
+        # should not wait for that.
+        return msgspec.json.Decoder(self._kind)
 
     def decode(self, data: JsonText) -> T:
         """Return the value of a JSON text.
@@ -85,7 +91,7 @@ def is_nested_deeply(data: JsonText) -> bool:
         data = data.encode(errors="replace")
     elif data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
-    brackets = _STRING.sub(b"", data).translate(None, _OTHERS)
+    brackets = re.sub(_STRING, b"", data).translate(None, _OTHERS)
     for _ in range(MAX_DEPTH):
         if not brackets:
             return False

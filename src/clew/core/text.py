@@ -13,11 +13,9 @@ import msgspec
 
 _T = TypeVar("_T")
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]"
 """Control characters, line separators, bidirectional overrides and isolates, byte order marks."""
-_FILE_LINK = re.compile(
-    r"\[([^\[\]\n]{1,200}?)(?::\d+)?\]\((?:file://)?[/~.][^)\s]{0,300}?((?::\d+)?)\)"
-)
+_FILE_LINK = r"\[([^\[\]\n]{1,200}?)(?::\d+)?\]\((?:file://)?[/~.][^)\s]{0,300}?((?::\d+)?)\)"
 _HEAD_SHARE = 0.7
 """Share of the head in a text whose middle is omitted."""
 _MAX_SPACING = 4
@@ -75,7 +73,7 @@ def pluralize(count: int, one: str, many: str = "") -> str:
 
 def shorten_links(text: str) -> str:
     """Return `text` with the label, and the line number if any, of each link to a local file."""
-    return _FILE_LINK.sub(r"\1\2", text) if "](" in text else text
+    return re.sub(_FILE_LINK, r"\1\2", text) if "](" in text else text
 
 
 def split_validation_error(error: msgspec.ValidationError) -> tuple[str, str]:
@@ -105,7 +103,7 @@ def make_encodable(value: _T) -> _T:
 
 
 def _join_words(text: str) -> str:
-    return " ".join(_CONTROL.sub(" ", replace_surrogates(text)).split())
+    return " ".join(re.sub(_CONTROL, " ", replace_surrogates(text)).split())
 
 
 def _clean(value: object) -> object:

@@ -31,8 +31,8 @@ from clew.core.errors import ConfigError
 from clew.core.permissions import Risk
 from clew.permissions.globs import Glob, any_char, any_text, build_glob
 
-_RULE = re.compile(r"(?s)\s*([A-Za-z_*?][\w.*?-]*)\s*(?:\((.*)\))?\s*")
-_SERVER_GLOB = re.compile(r"mcp__[^*?]+?__.*")
+_RULE = r"(?s)\s*([A-Za-z_*?][\w.*?-]*)\s*(?:\((.*)\))?\s*"
+_SERVER_GLOB = r"mcp__[^*?]+?__.*"
 _WILD = frozenset("*?")
 _PREFIX = ":*"
 
@@ -95,7 +95,7 @@ def parse_rule(text: str, *, source: str = "", base: str = "") -> Rule:
             f"{text[:40]!r}… is not a permission rule: it has more than {MAX_RULE_LENGTH:,}"
             " characters"
         )
-    match = _RULE.fullmatch(text)
+    match = re.fullmatch(_RULE, text)
     if not match or (match[2] is not None and not match[2].strip()):
         raise ConfigError(f"{text!r} is not a permission rule: write Tool or Tool(pattern)")
     return Rule(match[1], None if match[2] is None else match[2].strip(), source, base)
@@ -109,7 +109,7 @@ def parse_allow_rule(text: str, *, source: str = "", base: str = "") -> Rule:
             name of a server, as in `mcp__git__*`.
     """
     rule = parse_rule(text, source=source, base=base)
-    if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
+    if _WILD & set(rule.tool) and not re.fullmatch(_SERVER_GLOB, rule.tool):
         raise ConfigError(f"{text!r} allows tools of any server: write mcp__server__*")
     return rule
 
@@ -126,7 +126,7 @@ def names_tool(rule: Rule, tool: str) -> bool:
 
 def _may_allow(rule: Rule, tool: str) -> bool:
     """Can an allow rule match calls of this tool?"""
-    if _WILD & set(rule.tool) and not _SERVER_GLOB.fullmatch(rule.tool):
+    if _WILD & set(rule.tool) and not re.fullmatch(_SERVER_GLOB, rule.tool):
         return False
     if rule.pattern is not None:
         if rule.tool == "Edit" and tool in EDITING:

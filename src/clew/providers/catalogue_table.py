@@ -3,7 +3,7 @@
 A row contains names, context window, maximum output and weaknesses: `blind` (no image input),
 `toolless` (no tool calls), `weak` (too small to summarize reliably). The first name is the one to
 display; the others are aliases or prefixes with the same facts. The newest models of a vendor come
-first. Names are compared by `catalogue.match_name`, so dates, sizes, vendor prefixes and `.` for
+first. Names are compared by `model_names.match_name`, so dates, sizes, vendor prefixes and `.` for
 `-` need no rows of their own.
 
 If a vendor limits the output only by the window, the row contains an eighth of the window: servers

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.core.usage import Usage
-from clew.providers.catalogue import match_name, normalize_name
+from clew.providers.model_names import match_name, normalize_name
 
 _UNBILLED = frozenset({"embedded", "llamacpp", "lmstudio", "ollama", "vllm"})
 """Local servers, which bill no tokens."""

@@ -26,10 +26,17 @@ from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, split_options
 from clew.sdk.command_host import SessionCommandHost
-from clew.sdk.model_choice import ModelChooser, ModelSwitcher
+from clew.sdk.model_choice import ModelChooser
+from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
 from clew.sdk.path_completion import PathCompleter
-from clew.sdk.permissions import can_save_rules, connect_gate
+from clew.sdk.permissions import (
+    can_save_rules,
+    connect_gate,
+    drop_denied,
+    list_allowed,
+    list_denied,
+)
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_parts import Blueprint, SessionParts, offers_agents, write_prompt
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
@@ -198,9 +205,9 @@ class _Builder:
             else Gate(
                 cwd=self._blueprint.cwd,
                 mode=permissions.default_mode,
-                allow=permissions.allow,
+                allow=(*permissions.allow, *list_allowed(self._blueprint)),
                 ask_rules=permissions.ask,
-                deny=permissions.deny,
+                deny=(*permissions.deny, *list_denied(self._blueprint)),
                 bypass_disabled=permissions.bypass_disabled,
                 ask=self._options.get("permission_handler"),
             )
@@ -217,7 +224,7 @@ class _Builder:
                 sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
                 search=search_backend(self._blueprint.environ),
             )
-        return [*given, *self._options.get("extra_tools", ())]
+        return drop_denied([*given, *self._options.get("extra_tools", ())], self._blueprint)
 
     def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
         blueprint = self._blueprint

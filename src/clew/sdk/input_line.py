@@ -1,5 +1,6 @@
 """Carries out a line as a user types it: a prompt, a `/command`, or `!` and a shell command."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 import msgspec
@@ -48,8 +49,11 @@ def split_command(line: str) -> tuple[str, str]:
     return name, rest[0] if rest else ""
 
 
-def describe_command(command: Command) -> CommandInfo:
-    """Return a command as clients list it."""
+def describe_command(command: Command, *, models: Sequence[str] = ()) -> CommandInfo:
+    """Return a command as clients list it; `models` are the choices of `/model`."""
+    below = tuple(describe_command(one) for one in command.subcommands)
+    if command.name == "model":
+        below = tuple(CommandInfo(name=name, description="switch to it") for name in models)
     return CommandInfo(
         name=command.name,
         description=command.description,
@@ -57,7 +61,7 @@ def describe_command(command: Command) -> CommandInfo:
         source=command.source,
         safety=command.safety,
         flags=tuple(command.flags),
-        subcommands=tuple(describe_command(one) for one in command.subcommands),
+        subcommands=below,
     )
 
 
@@ -89,7 +93,7 @@ async def _apply(built: BuiltSession, name: str, result: CommandResult) -> Comma
     if name == "mode":
         built.commands.publish_update()
     if name == "model" and effect is None:
-        message = "\n".join([message, *built.parts.models.list_models()])
+        message = "\n".join([message, *(await built.parts.models.list_models())])
     return CommandOutcome(
         kind="command",
         name=name,

@@ -10,20 +10,24 @@ from typing import cast
 
 from anyio import to_thread
 
-from clew.config.settings import Settings
-from clew.core.errors import SessionNotFound
+from clew.config.settings import LoadedSettings, Settings
+from clew.core.errors import SessionBusy
+from clew.core.events import Warned
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
 from clew.log.protocol import SessionLogger
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.local_servers import find_local_server
-from clew.sdk.model_choice import ModelChoice, ModelChooser, ModelSwitcher
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.notices import take_notice
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_scan import choose_sandbox
+from clew.sdk.resume import choose_model, find_record
+from clew.sdk.saved_model import save_model
 from clew.sdk.session import InteractiveSession
-from clew.sdk.session_store import ProjectStore, find_session, project_store
+from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.settings import load_project_settings
 from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
@@ -76,11 +80,9 @@ async def launch(
     place = project_store(cwd := Path(spec.cwd), environ, spec.store)
     try:
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
-        chooser = ModelChooser(loaded.settings, loaded.environ)
-        search = partial(find_local_server, environ=loaded.environ)
-        choice = await chooser.choose_first(spec, search)
-        models = ModelSwitcher(chooser, current=choice.provider, first=choice)
-        session_id = await _session_id(spec, place)
+        record = await find_record(spec, place)
+        choice, models = await _choose(spec, record, loaded)
+        session_id = await _session_id(spec, record, place)
         options: InteractiveOptions = {
             **_options(spec, choice, homes),
             **({"host": host} if host is not None else {}),
@@ -93,7 +95,7 @@ async def launch(
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
-        async with session:
+        async with _open(session, session_id, choice):
             yield LaunchedSession(
                 session=session,
                 choice=choice,
@@ -108,6 +110,15 @@ async def launch(
         await place.store.aclose()
 
 
+async def _choose(
+    spec: SessionSpec, record: StoredSession | None, loaded: LoadedSettings
+) -> tuple[ModelChoice, ModelSwitcher]:
+    chooser = ModelChooser(loaded.settings, loaded.environ)
+    search = partial(find_local_server, environ=loaded.environ)
+    choice = await choose_model(spec, record, chooser, search)
+    return choice, ModelSwitcher(chooser, current=choice.provider, first=choice)
+
+
 def _sandbox(spec: SessionSpec, settings: Settings) -> Sandbox:
     mode = SandboxMode(spec.sandbox) if spec.sandbox else None
     return choose_sandbox(settings, mode=mode, network=spec.network)
@@ -119,7 +130,7 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
     if spec.permission_mode:
         options["permission_mode"] = PermissionMode(spec.permission_mode)
-    if window := spec.window or choice.window:
+    if window := choice.window:
         options["max_context_tokens"] = window
     if spec.budget_usd is not None:
         options["budget_usd"] = spec.budget_usd
@@ -129,6 +140,10 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
         options["name"] = spec.name
     if spec.language:
         options["language"] = spec.language
+    options["append_system_prompt"] = spec.append_system_prompt
+    options["allowed_tools"] = spec.allowed_tools
+    options["disallowed_tools"] = spec.disallowed_tools
+    options["add_dirs"] = spec.add_dirs
     if spec.log_level:
         options["session_log"] = _session_log(
             spec.log_level, homes.project(Path(spec.cwd)) / "logs"
@@ -143,15 +158,30 @@ def _session_log(level: str, folder: Path) -> SessionLogger:
     return SessionLog(folder, level=LogLevel(level))
 
 
-async def _session_id(spec: SessionSpec, place: ProjectStore) -> SessionId | None:
-    store = place.store
-    if spec.resume:
-        return (await find_session(place, spec.resume)).id
-    if spec.fork:
-        return (await store.fork((await find_session(place, spec.fork)).id)).id
-    if spec.latest:
-        known = await store.sessions(cwd=place.folder)
-        if not known:
-            raise SessionNotFound("there is no session in this folder to continue")
-        return known[0].id
-    return None
+async def _session_id(
+    spec: SessionSpec, record: StoredSession | None, place: ProjectStore
+) -> SessionId | None:
+    if record is None:
+        return None
+    return (await place.store.fork(record.id)).id if spec.fork else record.id
+
+
+@asynccontextmanager
+async def _open(
+    session: InteractiveSession, session_id: SessionId | None, choice: ModelChoice
+) -> AsyncGenerator[None, None]:
+    """Open the session and record its model.
+
+    Raises:
+        SessionBusy: Another process has the session; the message says how to continue a copy.
+    """
+    try:
+        await session.open()
+    except SessionBusy as error:
+        raise SessionBusy(f"{error}: clew --fork {session_id}") from error
+    async with session:
+        if choice.saved is not None:
+            await save_model(session.session, choice.saved)
+        if choice.warning:
+            session.session.bus.publish(Warned(choice.warning))
+        yield

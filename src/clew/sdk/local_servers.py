@@ -29,6 +29,7 @@ class LocalServer:
     provider: Provider
     """Knows the models of the server already; the caller closes it."""
     model: str
+    base_url: str
 
 
 async def find_local_server(
@@ -46,11 +47,16 @@ async def find_local_server(
     if addresses is None:
         addresses = _usual(os.environ if environ is None else environ)
     for family, base_url in addresses.items():
-        if await to_thread.run_sync(_listens, base_url):
+        if await is_listening(base_url):
             found = await _list_models(family, base_url)
             if found is not None:
                 return found
     return None
+
+
+async def is_listening(base_url: str) -> bool:
+    """Return whether a server accepts connections at that address."""
+    return await to_thread.run_sync(_listens, base_url)
 
 
 def _usual(environ: Mapping[str, str]) -> dict[str, str]:
@@ -77,6 +83,6 @@ async def _list_models(family: str, base_url: str) -> LocalServer | None:
     with anyio.move_on_after(_ANSWER), suppress(ClewError):
         models = await provider.models()
     if models:
-        return LocalServer(provider=provider, model=models[0].name)
+        return LocalServer(provider=provider, model=models[0].name, base_url=base_url)
     await provider.aclose()
     return None

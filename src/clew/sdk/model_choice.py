@@ -1,4 +1,4 @@
-"""Chooses the provider and the model of a session, and switches between models.
+"""Chooses the provider and the model of a session.
 
 The spec comes first, then the settings, then a key in the environment, then a server on this
 machine, and last the embedded model.
@@ -17,7 +17,7 @@ from clew.config.providers import (
 )
 from clew.config.settings import Settings
 from clew.core.errors import UnknownModel
-from clew.providers.catalogue import SMOLLM2, families
+from clew.providers.catalogue import SMOLLM2
 from clew.providers.protocol import Provider
 from clew.providers.registry import (
     FAMILIES,
@@ -28,12 +28,11 @@ from clew.providers.registry import (
     find_model,
 )
 from clew.sdk.local_servers import LocalServer
+from clew.sdk.saved_model import SavedModel, without_secrets
 from clew.sdk.spec import SessionSpec
-from clew.session.session import Session
 
 _SERVER_MODEL = "default"
 """The model name sent to a server when none is set; most local servers have one model."""
-_MAX_MODELS = 12
 
 FindLocal: TypeAlias = Callable[[], Awaitable[LocalServer | None]]
 
@@ -47,6 +46,10 @@ class ModelChoice:
     why: str
     window: int | None = None
     """The model's window from the settings, if it is set there."""
+    saved: SavedModel | None = None
+    """How to make the same choice when the session is resumed."""
+    warning: str = ""
+    """What the user should know about it, such as that it is not the model of before."""
 
 
 class ModelChooser:
@@ -64,7 +67,7 @@ class ModelChooser:
             ConfigError: Its provider cannot be made.
         """
         if spec.provider:
-            return self._choose_provider(spec.provider, spec.model, spec.base_url)
+            return self._choose_provider(spec)
         if spec.base_url:
             return self._choose_server(spec.base_url, spec.model)
         if spec.model:
@@ -102,12 +105,22 @@ class ModelChooser:
                 return self._use_profile(profile, asked.model)
         return self._use_family(asked)
 
+    def find_window(self, saved: SavedModel) -> int | None:
+        """Return the window that the settings give a model; None for the catalogue's."""
+        profile = None
+        if saved.provider in self._settings.providers:
+            profile = resolve_profile(self._settings, saved.provider, self._environ)
+        elif not saved.provider:
+            profile = resolve_provider(self._settings, self._environ)
+        return window_for(self._settings, profile, saved.model)
+
     def list_providers(self) -> list[str]:
         """Return the providers that can be used: profiles first, then families with a key."""
         kinds = [f.name for f in FAMILIES.values() if not f.needs_key or f.is_ready(self._environ)]
         return [*self._settings.providers, *kinds]
 
-    def _choose_provider(self, name: str, model: str, base_url: str) -> ModelChoice:
+    def _choose_provider(self, spec: SessionSpec) -> ModelChoice:
+        name, model = spec.provider, spec.model
         if name in self._settings.providers:
             profile = resolve_profile(self._settings, name, self._environ)
             return self._use_profile(profile, model)
@@ -115,10 +128,12 @@ class ModelChooser:
         if family is None:
             known = ", ".join([*self._settings.providers, *FAMILIES])
             raise UnknownModel(f"there is no provider {name!r}; there are: {known}")
+        if family.name == "embedded":
+            return self._use_embedded(spec.port)
         if not (model or family.default_model):
             raise UnknownModel(f"{family.name} has no default model: pass --model NAME")
         asked = ModelMatch(family=family, model=model or family.default_model)
-        return self._use_family(asked, base_url=base_url)
+        return self._use_family(asked, base_url=spec.base_url)
 
     def _choose_server(self, base_url: str, model: str) -> ModelChoice:
         asked = ModelMatch(family=FAMILIES["openai_chat"], model=model or _SERVER_MODEL)
@@ -131,7 +146,10 @@ class ModelChooser:
             raise UnknownModel(f"the provider {profile.name} in the settings names no model")
         provider = build_provider(profile, self._environ)
         why = f"the provider {profile.name} of the settings"
-        return self._make_choice(provider, name, why, profile)
+        # The single provider of older files has no name of its own.
+        named = profile.name if profile.name in self._settings.providers else ""
+        saved = SavedModel(provider=named, model=name)
+        return self._make_choice(provider, why, saved, profile)
 
     def _use_family(self, asked: ModelMatch, *, base_url: str = "") -> ModelChoice:
         family = asked.family
@@ -143,23 +161,35 @@ class ModelChooser:
                 f" embedded model: --model {SMOLLM2.name}"
             )
         why = _explain(family, self._environ, base_url)
-        return self._make_choice(family.make(settings), asked.model, why)
+        saved = SavedModel(
+            provider=family.name, model=asked.model, base_url=without_secrets(settings.base_url)
+        )
+        return self._make_choice(family.make(settings), why, saved)
 
     def _use_embedded(self, port: int) -> ModelChoice:
         from clew.providers.embedded.provider import Embedded  # noqa: PLC0415 - seldom needed
 
         why = "the embedded model, on this machine"
-        return self._make_choice(Embedded(port=port), SMOLLM2.name, why)
+        saved = SavedModel(provider="embedded", model=SMOLLM2.name)
+        return self._make_choice(Embedded(port=port), why, saved)
 
     def _use_local(self, local: LocalServer) -> ModelChoice:
         why = f"{local.provider.name} answers on this machine, and no key is set"
-        return self._make_choice(local.provider, local.model, why)
+        name, address = local.provider.name, without_secrets(local.base_url)
+        saved = SavedModel(provider=name, model=local.model, base_url=address)
+        return self._make_choice(local.provider, why, saved)
 
     def _make_choice(
-        self, provider: Provider, model: str, why: str, profile: ResolvedProvider | None = None
+        self,
+        provider: Provider,
+        why: str,
+        saved: SavedModel,
+        profile: ResolvedProvider | None = None,
     ) -> ModelChoice:
-        window = window_for(self._settings, profile, model)
-        return ModelChoice(provider=provider, model=model, why=why, window=window)
+        window = window_for(self._settings, profile, saved.model)
+        return ModelChoice(
+            provider=provider, model=saved.model, why=why, window=window, saved=saved
+        )
 
 
 def _explain(family: ProviderFamily, environ: Mapping[str, str], base_url: str) -> str:
@@ -167,63 +197,3 @@ def _explain(family: ProviderFamily, environ: Mapping[str, str], base_url: str) 
         return f"the server at {base_url}"
     key = next((name for name in family.key_names if environ.get(name)), "")
     return f"{family.name}, as {key} is set" if key else family.name
-
-
-class ModelSwitcher:
-    """Finds the providers that `/model` asks for, and closes the ones it made.
-
-    Args:
-        chooser: Picks providers by settings and environment.
-        current: The provider of the session; it serves every model of its own family.
-        first: A choice whose provider belongs to the switcher, which closes it.
-    """
-
-    def __init__(
-        self, chooser: ModelChooser, *, current: Provider, first: ModelChoice | None = None
-    ) -> None:
-        self._chooser = chooser
-        self._current = current
-        self._owned: list[Provider] = [first.provider] if first is not None else []
-
-    async def switch(self, session: Session, model: str) -> str:
-        """Continue with another model; returns a sentence that says how it was chosen.
-
-        Raises:
-            ClewError: No provider serves it, or the session could not switch; the session keeps
-                the model it had.
-        """
-        choice = self._choose(model)
-        if choice.provider is not self._current:
-            self._owned.append(choice.provider)
-        await session.set_model(
-            choice.model, provider=choice.provider, max_context_tokens=choice.window
-        )
-        return f"switched to {choice.model}: {choice.why}"
-
-    def list_models(self) -> list[str]:
-        """Return lines that list the providers and models to choose from."""
-        known = [facts.name for facts in families()][:_MAX_MODELS]
-        return [
-            f"available providers: {', '.join(self._chooser.list_providers())}",
-            f"models: {', '.join(known)}, …",
-        ]
-
-    async def aclose(self) -> None:
-        """Close every provider that was made."""
-        for provider in self._owned:
-            await provider.aclose()
-
-    def _choose(self, model: str) -> ModelChoice:
-        provider = self._current
-        if self._owned:
-            return self._chooser.choose_model(model)
-        family, _, rest = model.partition("/")
-        if rest and family == provider.name:
-            return ModelChoice(provider=provider, model=rest, why="the same provider")
-        try:
-            asked = find_model(model)
-        except UnknownModel:
-            return ModelChoice(provider=provider, model=model, why="the same provider")
-        if asked.family.name == provider.name:
-            return ModelChoice(provider=provider, model=asked.model, why="the same provider")
-        return self._chooser.choose_model(model)

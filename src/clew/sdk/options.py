@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
-from clew.sdk.model_choice import ModelSwitcher
+from clew.sdk.model_switcher import ModelSwitcher
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.session import Session
 from clew.tools.protocol import Tool
@@ -39,6 +39,15 @@ class OwnOptions(TypedDict, total=False):
     """The first words of the system prompt."""
     language: str
     """The language of answers."""
+    append_system_prompt: str
+    """Instructions at the end of the system prompt."""
+    allowed_tools: Sequence[str]
+    """Permission rules for calls that run without asking, beside those of the settings."""
+    disallowed_tools: Sequence[str]
+    """Rules for calls that never run. A tool that a rule denies altogether is not offered to the
+    model."""
+    add_dirs: Sequence[str]
+    """Folders outside `cwd` that tools may read."""
     keep_checkpoints: bool
     """Save files before tools change them, so that a rewind can restore them; on by default."""
     models: ModelSwitcher | None
@@ -66,3 +75,10 @@ NOT_SHARED = CALLBACKS | {"tools", "store", "permission_mode", "permission_handl
 """Options that do not hold for subagents: these share the gate, whose mode may have changed."""
 SESSION_ONLY = (SessionOptions.__annotations__.keys() | {"model", "resume_session_id"}) - {"cwd"}
 """Options that go with a session that is made here, not with one that was given."""
+
+
+def check_options(options: InteractiveOptions) -> None:
+    """Raise `TypeError` when an interactive session has no such option."""
+    known = InteractiveOptions.__annotations__.keys() - REJECTED
+    if unknown := options.keys() - known:
+        raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")

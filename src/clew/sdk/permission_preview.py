@@ -2,15 +2,43 @@
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from clew.core.events import PermissionRequest
+from clew.core.file_change import FileChange, read_file_change
 from clew.core.redaction import redact
+from clew.core.redaction.marks import RedactedText
 from clew.tools.builtin.diff import compare
+from clew.tools.builtin.edit import EditRequest, apply
+from clew.tools.builtin.files import ToolFailure
 
 _MAX_BYTES = 1_000_000
 """Larger files are shown as new content, not as a diff."""
+
+
+def preview_change(request: PermissionRequest) -> FileChange | None:
+    """Return what an Edit or Write call would change, as its result will report it.
+
+    None for other calls, for a file that cannot be read here, and for a call that would fail or
+    change nothing. The text contains text of the model and of files.
+    """
+    match request.tool_name, request.arguments:
+        case "Edit", {"file_path": str(path), "old_string": str(), "new_string": str()}:
+            before = _read(request.target)
+            after = None if before is None else _apply(before, request.arguments)
+        case "Write", {"file_path": str(path), "content": str(after)}:
+            before = _read(request.target)
+            if before is None and Path(request.target).exists():
+                return None
+        case _:
+            return None
+    if after is None:
+        return None
+    created = before is None
+    change = compare(before or "", after, path, created=created)
+    return read_file_change(redact(change.data()))
 
 
 def preview_request(request: PermissionRequest) -> list[str]:
@@ -31,6 +59,20 @@ def preview_request(request: PermissionRequest) -> list[str]:
             return _diff(current, content) if current is not None else _format_addition(content)
         case _:
             return _other_arguments(request)
+
+
+def _apply(before: str, arguments: dict[str, Any]) -> str | None:
+    edit = EditRequest(
+        path=arguments["file_path"],
+        old=arguments["old_string"],
+        new=arguments["new_string"],
+        everywhere=bool(arguments.get("replace_all")),
+        marks=False,
+    )
+    try:
+        return apply(RedactedText(before), before, edit)[0]
+    except ToolFailure:
+        return None
 
 
 def _other_arguments(request: PermissionRequest) -> list[str]:
@@ -55,6 +97,7 @@ def _read(target: str) -> str | None:
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             return None
         # As the model saw it: a mark that stays is no change.
-        return redact(path.read_text(encoding="utf-8", errors="replace"))
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            return redact(file.read())
     except (OSError, ValueError, RuntimeError):
         return None

@@ -5,15 +5,17 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from clew.config.settings import LoadedSettings
+from clew.config.settings import LoadedSettings, additional_directory, read_rule
 from clew.config.updates import add_allow_rules, find_target
 from clew.core.errors import ConfigError
 from clew.core.events import PermissionDenied, Warned
 from clew.core.permissions import Access, Decision
+from clew.permissions.rules import Rule, names_tool, parse_allow_rule, parse_rule
 from clew.sdk.folders import Homes
 from clew.sdk.session_parts import Blueprint
 from clew.sdk.settings import load_project_settings, trust_record
 from clew.session.gate import Gate, Remember
+from clew.tools.protocol import Tool
 
 
 def connect_gate(gate: Gate, blueprint: Blueprint) -> None:
@@ -70,3 +72,38 @@ def _add_rules(cwd: Path, homes: Homes, environ: Mapping[str, str], rules: Seque
     if loaded.withheld:
         raise ConfigError("accept the settings of this folder first: clew config accept")
     add_allow_rules(loaded, rules, trust=trust_record(homes))
+
+
+def list_allowed(blueprint: Blueprint) -> tuple[Rule, ...]:
+    """Return the allow rules among the options: tools, and folders that may be read.
+
+    Raises:
+        ConfigError: A rule is malformed.
+    """
+    options, homes = blueprint.options, blueprint.homes
+    rules = [
+        parse_allow_rule(text, source="--allowed-tools")
+        for text in options.get("allowed_tools", ())
+    ]
+    for text in options.get("add_dirs", ()):
+        folder = additional_directory(text, cwd=blueprint.cwd, user_home=homes.user)
+        if not folder.is_dir():
+            raise ConfigError(f"--add-dir {text}: there is no such folder")
+        rules.append(read_rule(folder, "--add-dir"))
+    return tuple(rules)
+
+
+def list_denied(blueprint: Blueprint) -> tuple[Rule, ...]:
+    """Return the deny rules among the options.
+
+    Raises:
+        ConfigError: A rule is malformed.
+    """
+    texts = blueprint.options.get("disallowed_tools", ())
+    return tuple(parse_rule(text, source="--disallowed-tools") for text in texts)
+
+
+def drop_denied(tools: Sequence[Tool], blueprint: Blueprint) -> list[Tool]:
+    """Return the tools without those that an option denies altogether."""
+    denied = [rule for rule in list_denied(blueprint) if rule.covers_all]
+    return [tool for tool in tools if not any(names_tool(rule, tool.spec.name) for rule in denied)]

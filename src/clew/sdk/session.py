@@ -18,7 +18,7 @@ from clew.providers.protocol import Provider
 from clew.sdk.client import CommandInfo, CommandOutcome, PathMatch, PromptInput, SessionSnapshot
 from clew.sdk.input_line import describe_command, execute_line
 from clew.sdk.lifecycle import Lifecycle
-from clew.sdk.options import REJECTED, InteractiveOptions
+from clew.sdk.options import InteractiveOptions, check_options
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.snapshot import page_history, take_snapshot
 from clew.session.event_bus import EnvelopeListener, Listener, Unsubscribe
@@ -39,9 +39,7 @@ class InteractiveSession:
     def __init__(
         self, *, provider: Provider | None = None, **options: Unpack[InteractiveOptions]
     ) -> None:
-        known = InteractiveOptions.__annotations__.keys() - REJECTED
-        if unknown := options.keys() - known:
-            raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
+        check_options(options)
         self._life = Lifecycle(provider, options)
         self._bus, self._runner = self._life.bus, self._life.runner
 
@@ -163,13 +161,15 @@ class InteractiveSession:
 
     async def commands(self) -> list[CommandInfo]:
         """Return the commands that a user can type."""
-        await self.open()
-        return [describe_command(one) for one in self.list_commands()]
+        models = (await self._life.open()).parts.models
+        if models.should_ask:
+            self._life.host.start_soon(models.ask_server)
+        offered = models.offered_now()
+        return [describe_command(one, models=offered) for one in self.list_commands()]
 
     async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
         """Complete what was typed behind an `@`; see `SessionClient.complete_path`."""
-        parts = (await self._life.open()).parts
-        return await parts.completer.complete(fragment, limit=limit)
+        return await (await self._life.open()).parts.completer.complete(fragment, limit=limit)
 
     def list_commands(self) -> list[Command]:
         """Return the same commands as the registry describes them."""

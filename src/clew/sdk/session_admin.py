@@ -20,6 +20,7 @@ from clew.core.text import one_line
 from clew.extensions.commands.session import check_session_name
 from clew.importers.journal import import_session
 from clew.importers.reader import KNOWN_FORMATS, read_session
+from clew.sdk.saved_model import FIELD
 from clew.sdk.session_store import ProjectStore, find_session, project_store
 from clew.session.recall import RecallAnswer, RecallRequest, SessionRecall
 from clew.stores.protocol import Store
@@ -240,6 +241,7 @@ async def import_file(
     content = _read(name) if data is None else data
     exported = read_export(content.split(b"\n"))
     if exported is not None:
+        exported = _without_model_choice(exported)
         problems = (*exported.problems, *_check_complete(name, exported))
         return ImportedSession(
             record=await import_export(store, exported, cwd=cwd), problems=problems
@@ -251,6 +253,14 @@ async def import_file(
         recorded = replace(recorded, cwd=cwd)
     record = await store.record(await import_session(store, recorded))
     return ImportedSession(record=record, problems=recorded.problems)
+
+
+def _without_model_choice(exported: Exported) -> Exported:
+    """Return a session without the server of its model: a file must not say who gets a key."""
+    if exported.record is None:
+        return exported
+    extra = {key: value for key, value in exported.record.extra.items() if key != FIELD}
+    return replace(exported, record=replace(exported.record, extra=extra))
 
 
 def _check_complete(name: str, exported: Exported) -> list[str]:

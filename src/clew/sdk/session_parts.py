@@ -11,7 +11,7 @@ from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.providers.protocol import Provider
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
-from clew.sdk.model_choice import ModelSwitcher
+from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permission_requests import PermissionRequests
@@ -74,7 +74,7 @@ def write_prompt(
     blueprint: Blueprint, scan: ProjectScan, memory: ProjectMemory, language: str
 ) -> str:
     """Return the system prompt of a session."""
-    return build_prompt(
+    prompt = build_prompt(
         blueprint.cwd,
         scan,
         identity=blueprint.options.get("identity"),
@@ -82,6 +82,8 @@ def write_prompt(
         memory=memory.startup(),
         agents=scan.agents if offers_agents(blueprint.options) else {},
     )
+    more = blueprint.options.get("append_system_prompt", "").strip()
+    return f"{prompt}\n\n{more}" if more else prompt
 
 
 def offers_agents(options: InteractiveOptions) -> bool:

@@ -44,6 +44,14 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: str = ""
     agents: bool = True
     """Give the model the `Agent` tool."""
+    allowed_tools: tuple[str, ...] = ()
+    """Permission rules for calls that run without asking, beside those of the settings."""
+    disallowed_tools: tuple[str, ...] = ()
+    """Rules for calls that never run. A tool that a rule denies altogether is not offered."""
+    append_system_prompt: str = ""
+    """Instructions at the end of the system prompt."""
+    add_dirs: tuple[str, ...] = ()
+    """Folders outside `cwd` that tools may read."""
     log_level: str = ""
     """Write a session log of this level; empty for none."""
     options: DataOptions = {}

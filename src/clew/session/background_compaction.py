@@ -14,19 +14,13 @@ from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import limit_summary, make_budget
 from clew.context.estimate import text_units
 from clew.context.plan import Reduce
-from clew.context.prepared_summary import (
-    find_change,
-    frees_enough,
-    is_preparation_due,
-    plan_preparation,
-)
+from clew.context.prepared_summary import find_change, frees_enough, plan_preparation
 from clew.context.view import View
 from clew.core.entries import Charged, MessageAdded, ModeChanged, Noted, Trigger
 from clew.core.errors import ClewError
 from clew.core.events import BackgroundSummary, EntryAdded, SummaryStage, Warned
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.providers.prices import is_local
 from clew.session.state import SessionState
 from clew.session.summary_notes import BACKGROUND, Notes, Preparation
 
@@ -34,23 +28,16 @@ _HARMLESS = MessageAdded | Charged | Noted | ModeChanged
 """Entries that change no message of the view."""
 
 
-async def prepare_summary(state: SessionState) -> None:
-    """Start to prepare a summary, if the policy wants that now and none is there."""
-    view, previous = state.journal.view, state.preparation
-    if state.policy.background_compaction == "off" or state.is_closed:
-        return
-    if previous is not None and not previous.allows_next(view):
-        return
-    used, local = state.context_state().used_tokens, is_local(state.provider.name)
-    policy, strategy = state.policy, state.strategy
-    if not is_preparation_due(view, policy, strategy, used=used, is_local=local):
-        return
-    plan = plan_preparation(view, policy, strategy)
+async def start_preparation(state: SessionState) -> None:
+    """Start to prepare a summary, unless it would save little or may not be asked for."""
+    view = state.journal.view
+    plan = plan_preparation(view, state.policy, state.strategy)
     if plan is None or not (model := _choose_model(state, plan)).summarises:
         return
     if not _may_ask(state, plan, model):
         return
-    await close_preparation(state)
+    if state.preparation is not None:
+        await state.preparation.aclose()
     await _start(state, view, plan, model)
 
 
@@ -130,21 +117,6 @@ def take_prepared_notes(state: SessionState, plan: Reduce, *, instructions: str)
     preparation.stop_watching()
     preparation.discarded = "it was used"
     return notes
-
-
-def abort_preparation(state: SessionState) -> None:
-    """Cancel a summary that is being written; one that is written stays."""
-    preparation = state.preparation
-    if preparation is not None and preparation.is_usable and preparation.notes is None:
-        _discard(state, preparation, "the session was aborted")
-
-
-async def close_preparation(state: SessionState) -> None:
-    """Cancel a summary that is being written and wait for its end."""
-    if (preparation := state.preparation) is not None:
-        abort_preparation(state)
-        await preparation.tasks.aclose()
-        preparation.stop_watching()
 
 
 def _choose_model(state: SessionState, plan: Reduce) -> ModelFacts:

@@ -1,7 +1,7 @@
 """Compaction: carry out what `clew.context` decided, and report what was done.
 
-The strategy decides when (before a model call, in `fit`) and what goes. The summary comes from
-`clew.session.summarizer`. Every change is an entry.
+The strategy decides when (before a model call, in `clew.session.window_fit`) and what goes. The
+summary comes from `clew.session.summarizer`. Every change is an entry.
 """
 
 from inspect import isawaitable
@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_pace import Tier
 from clew.context.compaction_plan import (
-    compact_by_rules,
     economize,
     find_gain_fault,
-    find_threshold,
     is_worth_a_call,
     limit_summary,
     make_budget,
@@ -26,10 +24,11 @@ from clew.context.loss_report import WrittenSummary, build_compaction, report_cl
 from clew.context.plan import Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
+from clew.context.triggers import find_limit, is_compaction_due
 from clew.context.window_state import describe_load
 from clew.core.context_state import ContextState, Status, SummaryAttempt
 from clew.core.entries import Compacted, ResultsCleared, Trigger
-from clew.core.errors import ClewError, ContextFull, ContextThrashing, NothingToDrop
+from clew.core.errors import ContextFull, ContextThrashing, NothingToDrop
 from clew.core.events import (
     CompactionEnded,
     CompactionFailed,
@@ -38,39 +37,32 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.text import pluralize
-from clew.session.background_compaction import (
-    find_prepared_plan,
-    prepare_summary,
-    take_prepared_notes,
-)
+from clew.session.background_compaction import find_prepared_plan, take_prepared_notes
 from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
 
 
-async def fit(state: SessionState) -> ContextState:
-    """Make the view fit: compact it if that is due, and refuse to send what is too long.
+async def make_room(state: SessionState, context: ContextState) -> ContextState:
+    """Clear results and compact where that is due, and truncate what is still too long.
 
     Raises:
         ContextFull: The view is still above the hard limit; nothing was sent.
     """
-    context = state.report_context()
-    clears = plan_clearing(state.journal.view, state.policy, state.strategy, now=state.clock())
+    policy, strategy = state.policy, state.strategy
+    clears = plan_clearing(state.journal.view, policy, strategy, now=state.clock())
     if clears is not None:
         context = await _clear_results(state, clears)
-    thresholds = state.policy.thresholds
-    threshold = find_threshold(state.journal.view, state.policy, window=context.max_tokens)
-    if state.strategy.due(state.journal.view, used=context.used_tokens, threshold=threshold):
+    if is_compaction_due(state.journal.view, policy, strategy, context=context):
         await compact(state, trigger="auto")
         context = state.context_state()
-    limit = int(thresholds.block * context.max_tokens)
+    limit = find_limit(policy, window=context.max_tokens)
     if context.used_tokens > limit:
         excess = context.used_tokens - limit * 9 // 10
-        squeezed = plan_squeeze(state.journal.view, excess=excess, protect=state.policy.protect)
+        squeezed = plan_squeeze(state.journal.view, excess=excess, protect=policy.protect)
         if squeezed is not None:
             context = await _clear_results(state, squeezed)
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
-    await prepare_summary(state)
     return context
 
 
@@ -207,51 +199,6 @@ def _choose_tier(state: SessionState, order: _Order) -> Tier:
     return tier
 
 
-async def compact_if_requested(state: SessionState) -> None:
-    """Do the compaction that was asked for during the run; a failure is a warning."""
-    request, state.compaction_request = state.compaction_request, None
-    if request is None:
-        return
-    try:
-        await compact(
-            state, trigger="manual", instructions=request.instructions, force=request.force
-        )
-    except ClewError as error:
-        state.emit(Warned(f"the requested compaction failed: {error}"))
-
-
-async def compact_now(
-    state: SessionState, instructions: str = "", *, force: bool = False
-) -> Compacted:
-    """Compact because the user asked for it.
-
-    Args:
-        state: The session.
-        instructions: What the summary should keep.
-        force: Compact even if that saves less than a tenth of the tokens.
-
-    Raises:
-        NothingToDrop: There is nothing to remove, or too little would be gained.
-    """
-    done = await compact(
-        state, trigger="manual", instructions=instructions, force=force, paced=False
-    )
-    assert done is not None  # noqa: S101 - only an automatic compaction may do nothing
-    return done
-
-
-def preview(state: SessionState) -> Compacted:
-    """Preview a compaction, with a rule-based summary; changes nothing.
-
-    Raises:
-        NothingToDrop: There is nothing to remove, or too little would be gained.
-    """
-    body = compact_by_rules(state.journal.view, state.policy, state.strategy, trigger="manual")
-    if isinstance(body, Stuck):
-        raise NothingToDrop(f"nothing can be compacted: {body.why}", state=state.context_state())
-    return body
-
-
 async def _decide(
     state: SessionState, order: _Order, instructions: str
 ) -> Reduce | Compacted | Stuck:
@@ -318,7 +265,7 @@ async def _write(state: SessionState, order: _Order, plan: Reduce, instructions:
 
 
 def _full_text(state: SessionState, context: ContextState) -> str:
-    limit = int(state.policy.thresholds.block * context.max_tokens)
+    limit = find_limit(state.policy, window=context.max_tokens)
     return (
         f"the conversation needs {context.used_tokens:,} of {context.max_tokens:,} tokens and "
         f"at most {limit:,} are sent. {describe_load(state.journal.view, context)}"

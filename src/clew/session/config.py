@@ -7,7 +7,7 @@ defaults, so that the rest of the package reads `state.options["tool_timeout"]` 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, cast
 
 from msgspec.structs import replace
 
@@ -34,12 +34,15 @@ from clew.core.permissions import PermissionMode
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.log.protocol import SessionLogger
 from clew.providers.prices import Price
-from clew.session.calibrations import CalibrationFile
 from clew.session.event_bus import EventBus
 from clew.session.gate import Ask, Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.tools.protocol import Tool
+
+if TYPE_CHECKING:
+    # Writes files, which a session without calibrations never does.
+    from clew.session.calibrations import CalibrationFile
 
 LEAST_WINDOW = 256
 
@@ -132,7 +135,7 @@ class SessionOptions(DataOptions, total=False):
     """Returns lines that every summary must contain, such as running background tasks."""
     before_compact: BeforeCompact | None
     """May refuse a compaction. The `compaction` event reports those that were done."""
-    calibrations: CalibrationFile | None
+    calibrations: "CalibrationFile | None"
     """Keeps the token counts that were learned per model for later sessions. Default: nothing."""
     hooks: Hooks
     """Called at each point of the session's life. Default: no hooks."""

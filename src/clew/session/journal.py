@@ -29,14 +29,12 @@ from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.text import make_encodable
 from clew.core.usage import Spending
-from clew.session.journal_snapshot import (
+from clew.session.journal_state import (
     JournalState,
     call_ids_of,
-    encode_snapshot,
     find_damaged,
     is_snapshot_due,
     load_state,
-    save_snapshot,
 )
 from clew.stores.protocol import Store
 
@@ -123,7 +121,7 @@ class Journal:
         try:
             record, loaded = await store.load(session_id)
             entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
-            start = load_state(entries, meter, await store.snapshot(session_id))
+            start = _load(entries, meter, await store.snapshot(session_id))
             journal = cls(store, record, entries, start, clock=clock)
             for message in answer_missing_calls(journal.view.items):
                 await journal.append(MessageAdded(message=message))
@@ -207,8 +205,7 @@ class Journal:
     async def _save_snapshot(self) -> None:
         """Store a snapshot; the session works without it."""
         self._kept = len(self.entries)
-        data = encode_snapshot(self.view, self.spending, self.call_ids, self.entries)
-        await save_snapshot(self._store, self.record.id, data)
+        await _store_snapshot(self._store, self)
 
     async def _reload(self) -> None:
         """Read the stored entries again, after a write that failed or was cancelled."""
@@ -259,6 +256,22 @@ def make_unopened_journal(store: Store, record: SessionRecord, setup: SetupChang
     journal = Journal(store, record, LazyList.of(()), replace(start, view=view), clock=time.time)
     journal.is_open = False
     return journal
+
+
+def _load(entries: Sequence[Entry], meter: Meter, snapshot: bytes | None) -> JournalState:
+    if not snapshot:
+        return load_state(entries, meter)
+    # Imported here because only long sessions have a snapshot.
+    from clew.session.journal_snapshot import restore_state  # noqa: PLC0415
+
+    return restore_state(entries, meter, snapshot)
+
+
+async def _store_snapshot(store: Store, journal: Journal) -> None:
+    from clew.session.journal_snapshot import encode_snapshot, save_snapshot  # noqa: PLC0415
+
+    data = encode_snapshot(journal.view, journal.spending, journal.call_ids, journal.entries)
+    await save_snapshot(store, journal.record.id, data)
 
 
 def _storable(body: Body) -> Body:

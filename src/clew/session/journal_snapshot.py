@@ -1,7 +1,7 @@
 """Snapshots of a journal: with one, a long session opens without reading every entry."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -9,36 +9,15 @@ from msgspec import Struct
 from clew._version import __version__
 from clew.context.estimate import Meter
 from clew.context.snapshot import Snapshot, restore_view, take_snapshot
-from clew.context.view import View, fold
-from clew.core.entries import (
-    Body,
-    Entry,
-    MessageAdded,
-    Rewound,
-    Undone,
-    spending_of,
-    total_spending,
-)
+from clew.context.view import View
+from clew.core.entries import Entry, Rewound, Undone, spending_of
 from clew.core.errors import StoreError
-from clew.core.ids import CallId, EntryId, SessionId
+from clew.core.ids import CallId, SessionId
 from clew.core.usage import Spending
+from clew.session.journal_state import JournalState, call_ids_of, load_state
 from clew.stores.protocol import Store
-from clew.stores.stored_entries import StoredEntries
 
 logger = logging.getLogger(__name__)
-
-_SELDOM = 512
-_SHARE = 8
-
-
-class JournalState(Struct, frozen=True, kw_only=True):
-    """What is computed from the entries of a journal."""
-
-    view: View
-    spending: Spending
-    call_ids: set[CallId]
-    kept: int = 0
-    """The number of entries in the snapshot that it was computed from."""
 
 
 class _Kept(Struct, frozen=True, kw_only=True):
@@ -73,42 +52,9 @@ async def save_snapshot(store: Store, session_id: SessionId, data: bytes) -> Non
         logger.warning("the snapshot of session %s could not be stored: %s", session_id, error)
 
 
-def find_damaged(entries: Sequence[Entry], view: View) -> list[EntryId]:
-    """Read everything in a view; returns the entries that are damaged."""
-    if not isinstance(entries, StoredEntries):
-        return []
-    known = len(entries.torn)
-    list(view.items)
-    return entries.torn[known:]
-
-
-def is_snapshot_due(count: int, kept: int) -> bool:
-    """Return True when an eighth of `count` entries came after the last snapshot, which has `kept`.
-
-    A snapshot is as long as the journal, so its cost per entry stays the same.
-    """
-    return count - kept >= max(_SELDOM, count // _SHARE)
-
-
-def load_state(
-    entries: Sequence[Entry], meter: Meter, snapshot: bytes | None = None
-) -> JournalState:
+def restore_state(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> JournalState:
     """Compute the state of a journal, from a snapshot and the entries after it if possible."""
-    known = _from_snapshot(entries, meter, snapshot) if snapshot else None
-    if known is not None:
-        return known
-    return JournalState(
-        view=fold(entries, meter=meter),
-        spending=total_spending(entries),
-        call_ids={call_id for entry in entries for call_id in call_ids_of(entry.body)},
-    )
-
-
-def call_ids_of(body: Body) -> Iterator[CallId]:
-    """Yield the ids of the tool calls in an entry."""
-    if isinstance(body, MessageAdded):
-        for call in body.message.calls:
-            yield call.call_id
+    return _from_snapshot(entries, meter, snapshot) or load_state(entries, meter)
 
 
 def _from_snapshot(entries: Sequence[Entry], meter: Meter, snapshot: bytes) -> JournalState | None:

@@ -21,9 +21,6 @@ from clew.hooks.protocol import HookEvent
 from clew.log.protocol import LoggedSession
 from clew.providers.protocol import Provider
 from clew.providers.tokenizers import meter_for
-from clew.session.background_compaction import close_preparation
-from clew.session.calibrations import CalibrationFile
-from clew.session.compaction import compact
 from clew.session.config import (
     SessionOptions,
     choose_strategy,
@@ -48,6 +45,7 @@ from clew.tools.protocol import ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
+    from clew.session.calibrations import CalibrationFile
 
 _MOST_NAMED = 10
 
@@ -149,7 +147,8 @@ async def close_session(state: SessionState, reason: str) -> None:
     state.is_closed = True
     with anyio.CancelScope(shield=True):
         try:
-            await close_preparation(state)
+            if state.preparation is not None:
+                await state.preparation.aclose()
             await fire(state, HookEvent.SESSION_END, reason=reason)
             if (log := state.options["session_log"]) is not None:
                 log.end(reason)
@@ -261,7 +260,7 @@ def check_view(state: SessionState) -> None:
 
 
 async def _record_setup(
-    journal: Journal, setup: SetupChanged, calibrations: CalibrationFile | None
+    journal: Journal, setup: SetupChanged, calibrations: "CalibrationFile | None"
 ) -> None:
     """Append the setup, unless the journal has the same one already.
 
@@ -292,6 +291,9 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
     thresholds = state.policy.thresholds
     limit = (thresholds.compact or thresholds.block) * facts.window
     if state.context_state().used_tokens >= limit:
+        # Imported here because few sessions are ever compacted, and it loads much.
+        from clew.session.compaction import compact  # noqa: PLC0415
+
         await compact(state, trigger="auto", window=facts.window)
     setup = replace(state.journal.view.setup, model=facts, calibration=None)
     if provider.name != state.provider.name:

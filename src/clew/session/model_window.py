@@ -12,7 +12,6 @@ from anyio import to_thread
 from clew.core.errors import ProviderError
 from clew.core.models import ModelFacts
 from clew.providers.protocol import HasAddress, Provider, ReportsWindow
-from clew.session.calibrations import CalibrationFile
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.state import SessionState
 
@@ -38,7 +37,7 @@ async def find_facts(state: SessionState, provider: Provider, facts: ModelFacts)
 
 async def remember_window(state: SessionState, tokens: int) -> None:
     """Keep the window that the provider named for later sessions with the model."""
-    calibrations: CalibrationFile | None = state.options["calibrations"]
+    calibrations = state.options["calibrations"]
     if calibrations is not None:
         key = _key(state.provider, state.journal.view.setup.model.name)
         await to_thread.run_sync(calibrations.save_window, key, tokens, state.clock())

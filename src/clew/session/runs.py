@@ -218,6 +218,12 @@ class Runs:
         self.tracker = RunTracker(self._bus)
         """Text and tool calls of the current run."""
 
+    def abort(self) -> None:
+        """Abort what is in progress, and a summary that is prepared in the background."""
+        self.guard.abort()
+        if self._state.preparation is not None:
+            self._state.preparation.abort()
+
     async def execute(self, prompt: Prompt, *, run_id: RunId | None = None) -> ExecutionResult:
         """Let the model answer a prompt; an abort is a result, not an error."""
         return await self._observe(lambda: run_turn(self._state, prompt), prompt.label, run_id)

@@ -14,11 +14,8 @@ from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
-from clew.session.background_compaction import abort_preparation
-from clew.session.compaction import compact_now, preview
 from clew.session.config import SessionOptions
 from clew.session.event_bus import Listener, Unsubscribe
-from clew.session.history import HistoryEntry, project_history
 from clew.session.journal import Journal
 from clew.session.lifecycle import (
     ModelOptions,
@@ -33,9 +30,11 @@ from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
 from clew.session.state import ThresholdShares
 from clew.session.turn import make_prompt
+from clew.session.window_fit import compact_now, preview
 from clew.tools.protocol import ToolOutput
 
 if TYPE_CHECKING:
+    from clew.session.history import HistoryEntry
     from clew.session.recall import RecallAnswer, RecallRequest
 
 
@@ -121,8 +120,7 @@ class Session:
 
     def abort(self) -> None:
         """Abort the run, and a summary that is prepared in the background; else does nothing."""
-        self.runs.guard.abort()
-        abort_preparation(self.state)
+        self.runs.abort()
 
     @property
     def is_running(self) -> bool:
@@ -223,9 +221,9 @@ class Session:
         """Return the conversation as the model sees it, summary included."""
         return [item.message for item in self.journal.view.items]
 
-    def get_full_history(self) -> list[HistoryEntry]:
+    def get_full_history(self) -> "list[HistoryEntry]":
         """Return every message and event since the session was created."""
-        return project_history(self.journal.entries)
+        return _project(self.journal)
 
     def get_message_count(self) -> int:
         """Return the number of runs that were completed since the session was opened."""
@@ -252,3 +250,10 @@ class Session:
     def session_id(self) -> SessionId:
         """The id of the session in its store."""
         return self.journal.record.id
+
+
+def _project(journal: Journal) -> "list[HistoryEntry]":
+    # Imported here because only clients show a history.
+    from clew.session.history import project_history  # noqa: PLC0415
+
+    return project_history(journal.entries)

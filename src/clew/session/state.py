@@ -26,7 +26,7 @@ from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.limits import CostLimit, LoopGuard, expect_usage, make_cost_limit
-from clew.tools.protocol import Tool, ToolContext
+from clew.tools.protocol import Progress, Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
@@ -91,6 +91,8 @@ class SessionState(Struct, kw_only=True):
     """The todo list as clients know it."""
     decisions: dict[str, Decision] = field(default_factory=dict)
     """What was decided about calls that have no result yet, by call id."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """Where calls report that have no result yet, by call id."""
     ending: SessionError | None = None
     """Why the run must end after the calls of this answer."""
     completed_runs: int = 0

@@ -77,6 +77,18 @@ class Preparation(Struct, kw_only=True, eq=False):
         is_known = self.cost is not None and charge.cost is not None
         self.cost = (self.cost or 0.0) + (charge.cost or 0.0) if is_known else None
 
+    def abort(self) -> None:
+        """Cancel it while it is written; one that is written stays."""
+        if self.is_usable and self.notes is None:
+            self.discarded = "the session was aborted"
+            self.scope.cancel()
+
+    async def aclose(self) -> None:
+        """Cancel it while it is written, and wait for its end."""
+        self.abort()
+        await self.tasks.aclose()
+        self.stop_watching()
+
     def stop_watching(self) -> None:
         """Listen to no more entries; calling it again does nothing."""
         if self.unsubscribe is not None:

@@ -91,14 +91,14 @@ async def _run_together(state: SessionState, calls: Sequence[ToolCall], *, attac
         with anyio.CancelScope(shield=True):
             for index in range(len(calls)):
                 if index not in outcomes:
-                    outcomes[index] = make_interrupted_outcome()
+                    outcomes[index] = make_interrupted_outcome(state, calls[index])
             await commit_ready()
 
 
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
     """Commit the result of `call`; None means that the call was cut off."""
     with anyio.CancelScope(shield=True):
-        await _commit(state, call, outcome or make_interrupted_outcome())
+        await _commit(state, call, outcome or make_interrupted_outcome(state, call))
 
 
 def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | None:
@@ -121,6 +121,7 @@ def _redact_reason(reason: str, values: tuple[str, ...] | None) -> str:
 
 
 async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:
+    state.progress.pop(call.call_id, None)
     output = redact_output(state, outcome.output)
     message, full_text = make_result(state, call, output)
     report = report_call(

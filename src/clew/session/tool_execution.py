@@ -20,6 +20,7 @@ from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
+from clew.session.tool_progress import start_progress, take_partial_output
 from clew.tools.protocol import ChecksArguments, Tool, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,9 @@ async def run_call(
     With `decided`, the user started the call, so permissions and hooks are not consulted. With
     `attached`, the user named what it reads, so that only rules and hooks that deny it count.
     """
-    state.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+    state.emit(
+        ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments, by_user=decided)
+    )
     prepared = _prepare(state, call)
     if isinstance(prepared, CallOutcome):
         return prepared
@@ -174,13 +177,15 @@ async def _run(
     started = time.monotonic()
     timeout = state.options["tool_timeout"]
     context = replace(
-        state.tool_context, allowed_paths=prepared.allowed_paths, answer=prepared.answer
+        state.tool_context,
+        allowed_paths=prepared.allowed_paths,
+        progress=start_progress(state, prepared.call),
+        answer=prepared.answer,
     )
     output = problem or await _run_in_time(prepared, context, timeout)
     if output is None:
-        return make_failed_outcome(
-            f"Error: {name} was ended after {timeout:g} seconds.", "timed_out"
-        )
+        ended = f"Error: {name} was ended after {timeout:g} seconds."
+        return _make_partial_outcome(state, prepared.call, ended, "timed_out")
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
@@ -272,9 +277,17 @@ def make_result(
     return Message(role=Role.TOOL, parts=(result,)), full_text
 
 
-def make_interrupted_outcome() -> CallOutcome:
-    """Return the outcome of a call that was cut off."""
-    return make_failed_outcome(_INTERRUPTED, "interrupted")
+def make_interrupted_outcome(state: SessionState, call: ToolCall) -> CallOutcome:
+    """Return the outcome of a call that was cut off, with the output that it had until then."""
+    return _make_partial_outcome(state, call, _INTERRUPTED, "interrupted")
+
+
+def _make_partial_outcome(
+    state: SessionState, call: ToolCall, text: str, error_code: str
+) -> CallOutcome:
+    partial = take_partial_output(state, call)
+    full = f"{text} Its output until then:\n{partial}" if partial else text
+    return make_failed_outcome(full, error_code)
 
 
 def make_failed_outcome(text: str, error_code: str) -> CallOutcome:

@@ -25,8 +25,6 @@ from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Part, Role, ToolCall, assistant, user
 from clew.core.permissions import PermissionMode
 from clew.providers.protocol import StopReason
-from clew.session.background_compaction import prepare_summary
-from clew.session.compaction import compact, compact_if_requested, fit
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.hook_events import admit_prompt, check_stop, format_reminder
 from clew.session.lifecycle import check_view
@@ -36,6 +34,7 @@ from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import run_calls
+from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
 _CONTINUE = "Your last answer was interrupted. Continue where it stopped."
@@ -245,6 +244,8 @@ async def _call(state: SessionState) -> ModelAnswer:
 
 async def _make_room(state: SessionState, overflow: ProviderError) -> bool:
     learned = isinstance(overflow, ContextOverflow) and await _shrink_window(state, overflow.limit)
+    from clew.session.compaction import compact  # noqa: PLC0415 - see `fit`
+
     try:
         await compact(state, trigger="overflow")
     except NothingToDrop:

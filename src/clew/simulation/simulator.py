@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from clew.context.calibration import default_for, estimate_tokens
 from clew.context.clearing_plan import plan_clearing
-from clew.context.compaction_plan import compact_by_rules, find_threshold
+from clew.context.compaction_plan import compact_by_rules
 from clew.context.estimate import message_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.model_family import family_of
 from clew.context.plan import Stuck
 from clew.context.render import find_problems, render
+from clew.context.triggers import find_threshold
 from clew.context.view import View
 from clew.context.window_state import compute_state
 from clew.core.entries import Body, Entry, MessageAdded, SetupChanged

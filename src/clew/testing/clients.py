@@ -9,32 +9,43 @@ async def test_my_client_keeps_the_contract(check, tmp_path):
 with `replies` (see `clew.providers.scripted`) in an empty folder, and yields a client for it.
 """
 
+from contextlib import suppress
+
 import anyio
 
 from clew.core.errors import (
+    ClewError,
     ProviderRejected,
     QueueFull,
     RunError,
     SessionError,
 )
 from clew.core.events import (
+    ModelRetry,
     PermissionRequest,
     QueueChanged,
     RunFailed,
     RunInterrupted,
     SessionUpdated,
-    TodosChanged,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
 )
 from clew.core.ids import EntryId
 from clew.core.permissions import Approval, PermissionMode
-from clew.core.todos import TodoItem, TodoStatus
-from clew.providers.protocol import TextChunk
+from clew.providers.protocol import RetryChunk, TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import (
     NewSession,
     SessionClient,
     run_line,
     wait_for_run,
+)
+from clew.testing.client_features import (
+    attaches_files,
+    completes_paths,
+    presents_a_plan,
+    shows_the_todo_list,
 )
 from clew.testing.client_streams import (
     SECONDS,
@@ -273,11 +284,56 @@ async def runs_shell_commands(open_client: OpenClient) -> None:
     """A line with an exclamation mark runs in the shell, and joins the conversation."""
     with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
+            start = (await client.snapshot()).seq
             outcome = await client.execute("!echo thread")
 
             assert (outcome.kind, outcome.success) == ("shell", True)
             assert "thread" in outcome.message
-            assert (await client.snapshot()).last_entry > 0
+            now = await client.snapshot()
+            assert now.last_entry > 0
+            seen = [one.event for one in await take_events(client, start, now.seq)]
+            assert [one.by_user for one in seen if isinstance(one, ToolStarted)] == [True]
+
+
+async def announces_retries(open_client: OpenClient) -> None:
+    """A pause before a request is sent again is announced, with its length and the attempts."""
+    pause = RetryChunk(reason="rate limited", delay=12.5, attempt=2, attempts=5)
+    with anyio.fail_after(SECONDS):
+        async with open_client([[pause, *text_reply("ok")]]) as client:
+            start = (await client.snapshot()).seq
+            result = await wait_for_run(client, await client.submit(prompt("go")), after=start)
+
+            seen = await take_events(client, start, (await client.snapshot()).seq)
+            assert result.response == "ok"
+            assert [one.event for one in seen if isinstance(one.event, ModelRetry)] == [
+                ModelRetry(reason="rate limited", delay=12.5, attempt=2, attempts=5)
+            ]
+
+
+async def reports_the_output_of_running_tools(open_client: OpenClient) -> None:
+    """While a command runs, its newest line arrives; after an abort, its output is the result."""
+    with anyio.fail_after(SECONDS):
+        async with open_client([]) as client, anyio.create_task_group() as tasks:
+            log = EventLog(client)
+            tasks.start_soon(log.collect)
+            tasks.start_soon(_run_until_aborted, client, "!echo step one; sleep 1000")
+            await log.until("tool_progress")
+            client.abort()
+            await log.until("tool_end")
+
+            seen = [one.event for one in log.envelopes]
+            lines = [one.line for one in seen if isinstance(one, ToolProgress)]
+            ended = [one.display for one in seen if isinstance(one, ToolEnded)]
+            assert lines == ["step one"]
+            assert len(ended) == 1
+            assert "aborted" in ended[0]
+            assert "step one" in ended[0]
+            tasks.cancel_scope.cancel()
+
+
+async def _run_until_aborted(client: SessionClient, line: str) -> None:
+    with suppress(ClewError):
+        await client.execute(line)
 
 
 async def pages_through_the_history(open_client: OpenClient) -> None:
@@ -300,65 +356,6 @@ async def pages_through_the_history(open_client: OpenClient) -> None:
             assert [item.type for item in whole if item.category == "chat"].count("user") == 3
 
 
-async def presents_a_plan(open_client: OpenClient) -> None:
-    """A plan is a permission request; an approval with a reply changes the plan and the mode."""
-    replies: list[ScriptedReply] = [call_reply(("ExitPlanMode", {"plan": "1. Look"})), "done"]
-    with anyio.fail_after(SECONDS):
-        async with open_client(replies) as client, anyio.create_task_group() as tasks:
-            log = EventLog(client)
-            tasks.start_soon(log.collect)
-            await client.set_mode(PermissionMode.PLAN)
-            start = (await client.snapshot()).seq
-            run_id = await client.submit(prompt("plan it"))
-            request = (await log.until("permission_request")).event
-            assert isinstance(request, PermissionRequest)
-            assert (request.tool_name, request.arguments) == ("ExitPlanMode", {"plan": "1. Look"})
-            assert "acceptEdits" in request.session_scope
-
-            await client.answer(request.request_id, Approval.SESSION, reply="1. Look twice")
-
-            await wait_for_run(client, run_id, after=start)
-            now = await client.snapshot()
-            assert now.mode is PermissionMode.ACCEPT_EDITS
-            (told,) = [item.message for item in now.history if item.type == "tool"]
-            assert told is not None
-            assert "1. Look twice" in told.results[0].text
-            tasks.cancel_scope.cancel()
-
-
-async def shows_the_todo_list(open_client: OpenClient) -> None:
-    """The list that the model writes is an event and part of the snapshot."""
-    todos = [{"content": "Test it", "status": "in_progress", "activeForm": "Testing it"}]
-    replies: list[ScriptedReply] = [call_reply(("TodoWrite", {"todos": todos})), "done"]
-    wanted = (TodoItem(content="Test it", status=TodoStatus.IN_PROGRESS, active_form="Testing it"),)
-    with anyio.fail_after(SECONDS):
-        async with open_client(replies) as client:
-            start = (await client.snapshot()).seq
-            await wait_for_run(client, await client.submit(prompt("go")), after=start)
-
-            now = await client.snapshot()
-
-            assert now.todos == wanted
-            seen = await take_events(client, start, now.seq)
-            assert [one.event for one in seen if isinstance(one.event, TodosChanged)] == [
-                TodosChanged(wanted)
-            ]
-
-
-async def completes_paths(open_client: OpenClient) -> None:
-    """What stands behind an `@` is completed by the letters of a path."""
-    with anyio.fail_after(SECONDS):
-        async with open_client([]) as client:
-            await client.execute("!mkdir -p source/parts && touch source/parts/view.py 'a b.txt'")
-
-            found = await client.complete_path("sopaview")
-            quoted = await client.complete_path("a b", limit=1)
-
-            assert [match.text for match in found] == ["source/parts/view.py"]
-            assert [match.text for match in quoted] == ['"a b.txt"']
-            assert (await client.complete_path("parts"))[0].is_folder
-
-
 __all__ = ["CLIENT_CHECKS", "ClientCheck", "OpenClient"]
 
 CLIENT_CHECKS: tuple[ClientCheck, ...] = (
@@ -379,9 +376,12 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     leaves_sessions_to_the_client,
     names_unknown_commands,
     runs_shell_commands,
+    announces_retries,
+    reports_the_output_of_running_tools,
     pages_through_the_history,
     presents_a_plan,
     shows_the_todo_list,
+    attaches_files,
     completes_paths,
     serves_two_clients_alike,
 )

@@ -5,8 +5,6 @@ no name here.
 """
 
 from clew.context.plan import Strategy
-from clew.context.strategies.compact import Compact
-from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
 from clew.core.errors import ConfigError
 
@@ -19,14 +17,19 @@ def make_strategy(name: str, *, max_tokens: int | None = None) -> Strategy:
     Raises:
         ConfigError: There is no strategy of that name.
     """
+    # Tiered is the default; a session loads another one only where it was chosen.
     match name:
         case "tiered":
             return Tiered(max_tokens=max_tokens)
         case "sliding_window":
+            from clew.context.strategies.sliding_window import SlidingWindow  # noqa: PLC0415
+
             return SlidingWindow()
         case "summarize":
             return Summarize(max_tokens=max_tokens)
         case "compact":
+            from clew.context.strategies.compact import Compact  # noqa: PLC0415
+
             return Compact(max_tokens=max_tokens)
         case _:
             known = ", ".join(STRATEGIES)

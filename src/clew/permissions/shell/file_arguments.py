@@ -28,6 +28,7 @@ _MAX_CLUSTER = 8
 _MAX_INNER = 20
 _TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
 _TAR_EXTRACTS = word_set("-x --extract --get")
+_BACKS_UP = word_set("-b --backup -S --suffix")
 _INTO_LAST = (Operands.LAST_WRITTEN, Operands.MOVED)
 
 
@@ -189,7 +190,7 @@ def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellW
 
 def _may_be_several(word: ShellWord) -> bool:
     """May the shell make several words of it, so that a file follows the text?"""
-    return not word.known and not word.written.startswith('"')
+    return word.globs or word.splits
 
 
 def _path_of_address(word: ShellWord, table: Program) -> ShellWord | None:
@@ -267,12 +268,16 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
     if not folders:
         folders, operands = (operands[-1:], operands[:-1]) if len(operands) > 1 else ([], operands)
     merges = _uses(arguments, table.recurses)
+    moves, backs_up = table.operands is Operands.MOVED, _uses(arguments, _BACKS_UP)
     for folder in folders or [_word(".")]:
         if merges:
             yield FileAccess(path=folder, writes=True, tree=True)
         for source in operands:
-            name = source.text.rstrip("/").rpartition("/")[2]
-            yield FileAccess(path=_word(f"{folder.text}/{name}", source), writes=True)
+            copy = f"{folder.text}/{source.text.rstrip('/').rpartition('/')[2]}"
+            yield FileAccess(path=_word(copy, source), writes=True, tree=moves)
+            if backs_up:
+                backup = ShellWord(f"{copy}*", source.written, known=False, globs=True)
+                yield FileAccess(path=backup, writes=True)
             if not source.text.startswith("/") and not merges:
                 # The target of a symbolic link starts in the folder of the link.
                 for start in (folder.text, folder.text.rpartition("/")[0] or "."):

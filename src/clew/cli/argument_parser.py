@@ -1,0 +1,93 @@
+"""The argument parser of `clew`: short help, and errors that suggest what was meant."""
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from clew.core.errors import ClewError
+from clew.core.sanitize import sanitize, sanitize_line
+
+_WIDTH = 80
+_HELP_COLUMN = 32
+_MAX_SHOWN = 60
+_GROUP = re.compile(r"\n\n(?=\S.*:\n  )")
+
+
+class UsageError(ClewError):
+    """The arguments do not fit together; the exit code is 2."""
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Formats help for a terminal of 80 columns, whatever the width of this one."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=_HELP_COLUMN, width=_WIDTH)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Keep the lines of a text that has several."""
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Name the value of a flag once: `-r, --resume [ID]`."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors, which repeat arguments from anywhere, are sanitized.
+
+    An unknown flag or subcommand is answered with the similar ones. Flags cannot be abbreviated:
+    a script would break when a flag with the same beginning is added.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("formatter_class", HelpFormatter)
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the arguments; exits with code 2 on an unknown flag."""
+        found, extras = super().parse_known_args(args, namespace)
+        unknown = next((word for word in extras if word.startswith("-")), "")
+        if unknown:
+            name = unknown.partition("=")[0]
+            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            self.error(f"unknown flag {_show(name)}{suggest(name, flags)}")
+        return found, extras
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        hint = suggest(str(value), choices) or f"; choose from: {', '.join(choices)}"
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - has no public name
+            self.error(f"there is no command {self.prog} {_show(str(value))}{hint}")
+        raise argparse.ArgumentError(action, f"invalid choice: {_show(str(value))!r}{hint}")
+
+    def format_help(self) -> str:
+        """Return the help without blank lines between groups, so that it fits on a screen."""
+        return _GROUP.sub("\n", super().format_help())
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and where to read more, and exit with code 2."""
+        self.exit(2, f"clew: {sanitize(message)}\nclew: `{self.prog} --help` lists the flags\n")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that names the most similar word; empty for none."""
+    # Needed for mistakes only.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    names, lower = {one.lower(): one for one in known}, word.lower()
+    longer = [name for name in names if len(lower.strip("-")) > 1 and name.startswith(lower)]
+    similar = longer or get_close_matches(lower, names, n=1)
+    return f"; did you mean {names[similar[0]]}?" if similar else ""
+
+
+def _show(word: str) -> str:
+    return sanitize_line(word, _MAX_SHOWN)

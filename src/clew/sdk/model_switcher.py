@@ -1,0 +1,147 @@
+"""Switches a session between models, and lists those that its server offers."""
+
+import logging
+import time
+from collections.abc import Callable
+
+import anyio
+from msgspec.structs import replace
+
+from clew.core.errors import ClewError, UnknownModel
+from clew.providers.catalogue import families
+from clew.providers.protocol import ListsModels, Provider
+from clew.providers.registry import find_model
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.saved_model import save_model
+from clew.session.session import Session
+
+logger = logging.getLogger(__name__)
+
+_MAX_CATALOGUE = 12
+_MAX_OFFERED = 40
+_TIMEOUT = 3.0
+_FRESH = 300.0
+"""Seconds after which a server is asked again."""
+
+
+class OfferedModels:
+    """The models that a server offers: asked for once, then kept for five minutes."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._asked: Provider | None = None
+        self._at = 0.0
+        self.names: tuple[str, ...] = ()
+        """What the server said last; empty before it was asked."""
+
+    def is_fresh(self, provider: Provider) -> bool:
+        """Return whether `names` are those of this provider, and not old."""
+        return provider is self._asked and self._clock() - self._at < _FRESH
+
+    async def ask(self, provider: Provider) -> tuple[str, ...]:
+        """Return the names; empty if the server does not answer in time or has no list."""
+        if self.is_fresh(provider):
+            return self.names
+        names: tuple[str, ...] = ()
+        # Before the answer is there, so that two callers do not ask at the same time.
+        self._asked, self._at, self.names = provider, self._clock(), ()
+        if isinstance(provider, ListsModels):
+            try:
+                with anyio.move_on_after(_TIMEOUT):
+                    names = tuple(facts.name for facts in await provider.models())
+            except ClewError as error:
+                logger.info("the models of %s are unknown: %s", provider.name, error)
+        self.names = names
+        return names
+
+
+class ModelSwitcher:
+    """Finds the providers that `/model` asks for, and closes the ones it made.
+
+    Args:
+        chooser: Picks providers by settings and environment.
+        current: The provider of the session; it serves every model of its own family.
+        first: A choice whose provider belongs to the switcher, which closes it.
+    """
+
+    def __init__(
+        self, chooser: ModelChooser, *, current: Provider, first: ModelChoice | None = None
+    ) -> None:
+        self._chooser = chooser
+        self._current = current
+        self._choice = first
+        self._owned: list[Provider] = [first.provider] if first is not None else []
+        self._offered = OfferedModels()
+
+    async def switch(self, session: Session, model: str) -> str:
+        """Continue with another model; returns a sentence that says how it was chosen.
+
+        Raises:
+            ClewError: No provider serves it, or the session could not switch; the session keeps
+                the model it had.
+        """
+        choice = self._choose(model)
+        if choice.provider is not self._current and choice.provider not in self._owned:
+            self._owned.append(choice.provider)
+        await session.set_model(
+            choice.model, provider=choice.provider, max_context_tokens=choice.window
+        )
+        self._current = choice.provider
+        if choice.saved is not None:
+            self._choice = choice
+            await save_model(session, choice.saved)
+        return f"switched to {choice.model}: {choice.why}"
+
+    async def list_models(self) -> list[str]:
+        """Return lines that list the providers and models to choose from."""
+        lines = [f"available providers: {', '.join(self._chooser.list_providers())}"]
+        offered = await self._offered.ask(self._current)
+        if offered:
+            more = len(offered) - _MAX_OFFERED
+            end = f" and {more:,} more" if more > 0 else ""
+            names = ", ".join(offered[:_MAX_OFFERED])
+            lines.append(f"{self._current.name} offers: {names}{end}")
+        known = [facts.name for facts in families()][:_MAX_CATALOGUE]
+        return [*lines, f"models of other providers: {', '.join(known)}, …"]
+
+    def offered_now(self) -> tuple[str, ...]:
+        """Return the models that the server of the session is known to offer, without asking."""
+        return self._offered.names if self._offered.is_fresh(self._current) else ()
+
+    @property
+    def should_ask(self) -> bool:
+        """True when completion needs an answer of `ask_server`: not for a caller's own provider."""
+        return bool(self._owned) and not self._offered.is_fresh(self._current)
+
+    async def ask_server(self) -> None:
+        """Ask the server which models it offers, unless it was asked a short time ago."""
+        await self._offered.ask(self._current)
+
+    async def aclose(self) -> None:
+        """Close every provider that was made."""
+        for provider in self._owned:
+            await provider.aclose()
+
+    def _choose(self, model: str) -> ModelChoice:
+        provider = self._current
+        family, _, rest = model.partition("/")
+        if rest and family == provider.name:
+            return self._keep_provider(rest)
+        if model in self._offered.names and self._offered.is_fresh(provider):
+            return self._keep_provider(model)
+        try:
+            asked = find_model(model)
+        except UnknownModel:
+            return self._keep_provider(model)
+        if not self._owned and asked.family.name == provider.name:
+            return self._keep_provider(asked.model)
+        return self._chooser.choose_model(model)
+
+    def _keep_provider(self, model: str) -> ModelChoice:
+        """Return the choice of another model of the same provider."""
+        why, first = "the same provider", self._choice
+        if first is None or first.saved is None:
+            return ModelChoice(provider=self._current, model=model, why=why)
+        saved = replace(first.saved, model=model, window=None)
+        window = self._chooser.find_window(saved)
+        return ModelChoice(provider=self._current, model=model, why=why, window=window, saved=saved)

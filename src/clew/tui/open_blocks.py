@@ -1,0 +1,301 @@
+"""The parts of a transcript that are unfinished: answer, thinking, running tools and subagents."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.core.entries import Entry, MessageAdded
+from clew.core.events import (
+    BackgroundTaskEvent,
+    CompactionEnded,
+    CompactionFailed,
+    CompactionProgress,
+    CompactionStarted,
+    Event,
+    PermissionDenied,
+    PermissionRequest,
+    PermissionResolved,
+    ServerToolEnded,
+    ServerToolStarted,
+    TaskStage,
+    ToolEnded,
+    ToolProgress,
+    ToolResultsCleared,
+    ToolStarted,
+    Warned,
+)
+from clew.core.json_text import decode_json
+from clew.core.tool_states import ToolState, first_argument
+from clew.tui.blocks import (
+    AgentNote,
+    Answer,
+    Block,
+    Cleared,
+    Compaction,
+    Notice,
+    RunningAgent,
+    RunningTool,
+    ServerTool,
+    ShellOutput,
+    Thinking,
+    ToolCall,
+)
+from clew.tui.run_notes import (
+    describe_compaction,
+    describe_failed_compaction,
+    describe_progress,
+)
+
+if TYPE_CHECKING:
+    from clew.tui.markdown_blocks import MarkdownSplitter
+
+_Question: TypeAlias = PermissionRequest | PermissionResolved | PermissionDenied
+
+
+class OpenAnswer:
+    """The answer that is arriving. Its complete Markdown blocks are finished at once."""
+
+    def __init__(self) -> None:
+        self.part = 0
+        """The number of the part that is open."""
+        self._splitter: MarkdownSplitter | None = None
+
+    @property
+    def tail(self) -> str:
+        """The text that is in no finished block."""
+        return "" if self._splitter is None else self._splitter.tail
+
+    def add(self, text: str) -> list[Block]:
+        """Add a piece of the answer; returns the parts that it completes."""
+        if self._splitter is None:
+            # Importing the Markdown parser is slow, and only an answer needs it.
+            from clew.tui.markdown_blocks import MarkdownSplitter  # noqa: PLC0415
+
+            self._splitter = MarkdownSplitter()
+        return self._make_parts(self._splitter.feed(text))
+
+    def close(self) -> list[Block]:
+        """End the answer; returns its last part."""
+        parts = [] if self._splitter is None else self._make_parts([self._splitter.close()])
+        self.part = 0
+        return parts
+
+    def _make_parts(self, texts: list[str]) -> list[Block]:
+        parts: list[Block] = []
+        for text in texts:
+            if text.strip(" \t\r\n"):
+                parts.append(Answer(text=text, part=self.part))
+                self.part += 1
+        return parts
+
+
+class OpenThinking:
+    """The reasoning that is arriving."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self.since = 0.0
+
+    @property
+    def text(self) -> str:
+        """What has arrived."""
+        return "".join(self._pieces)
+
+    def add(self, text: str, at: float) -> None:
+        """Add a piece."""
+        if not self._pieces:
+            self.since = at
+        self._pieces.append(text)
+
+    def close(self, at: float) -> list[Block]:
+        """End the reasoning; returns its block, if it has text."""
+        text, self._pieces = self.text, []
+        return [Thinking(text=text, seconds=max(0.0, at - self.since))] if text.strip() else []
+
+
+class OpenCompaction:
+    """The compaction that is in progress."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """How far it is; empty if there is none."""
+
+    def apply(self, event: Event) -> list[Block]:
+        """Take the next event; returns the block of a compaction that ended."""
+        match event:
+            case CompactionStarted():
+                self.text = describe_compaction(event)
+            case CompactionProgress():
+                self.text = describe_progress(event) or self.text
+            case CompactionEnded():
+                self.text = ""
+                return [
+                    Compaction(
+                        trigger=event.trigger,
+                        before=event.before,
+                        after=event.after,
+                        report=event.report,
+                        summary=event.summary,
+                    )
+                ]
+            case CompactionFailed():
+                self.text = ""
+                return [describe_failed_compaction(event)]
+            case ToolResultsCleared():
+                return [Cleared(trigger=event.trigger, report=event.report)]
+            case _:
+                pass
+        return []
+
+
+class RunningTools:
+    """The tool calls that have no result yet."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, RunningTool] = {}
+        self._by_user: set[str] = set()
+        self._requests: dict[str, str] = {}
+        """The calls that permission requests are about."""
+        self._remedies: dict[str, str] = {}
+        self._truncated: dict[str, str] = {}
+
+    @property
+    def running(self) -> tuple[RunningTool, ...]:
+        """The calls, in the order in which they started."""
+        return tuple(self._calls.values())
+
+    def start(self, event: ToolStarted | ServerToolStarted, at: float) -> None:
+        """Add a call."""
+        self._calls[event.call_id] = RunningTool(
+            call_id=event.call_id, name=event.name, arguments=event.arguments, since=at
+        )
+        if isinstance(event, ToolStarted) and event.by_user:
+            self._by_user.add(event.call_id)
+
+    def join(self, tool: ToolState, at: float) -> None:
+        """Add a call that started before."""
+        self._calls[tool.call_id] = RunningTool(
+            call_id=tool.call_id, name=tool.tool_name, arguments=tool.first_arg, since=at
+        )
+
+    def update(self, event: ToolProgress) -> None:
+        """Take the newest line of a call's output."""
+        if (call := self._calls.get(event.call_id)) is not None:
+            self._calls[event.call_id] = replace(call, line=event.line)
+
+    def note_entry(self, entry: Entry) -> None:
+        """Take note of a result that the model gets only in part."""
+        body = entry.body
+        if not isinstance(body, MessageAdded) or body.full_text is None:
+            return
+        for result in body.message.results:
+            if result.call_id in self._calls:
+                self._truncated[result.call_id] = (
+                    f"long output: the model reads {len(result.text):,} of"
+                    f" {len(body.full_text):,} characters; /recall #{entry.id} has all of it"
+                )
+
+    def ask(self, event: _Question) -> None:
+        """Take note of a permission request, or of its answer."""
+        match event:
+            case PermissionRequest(request_id=request_id, call_id=call_id):
+                self._requests[request_id] = call_id
+                self._mark(call_id, is_asking=True)
+            case PermissionResolved(request_id=request_id):
+                self._mark(self._requests.pop(request_id, ""), is_asking=False)
+            case PermissionDenied(call_id=call_id, remedy=remedy):
+                if call_id in self._calls:
+                    self._remedies[call_id] = remedy
+
+    def end(self, event: ToolEnded | ServerToolEnded, at: float) -> list[Block]:
+        """Remove a call that has its result; returns its block."""
+        call = self._calls.pop(event.call_id, None) or RunningTool(
+            call_id=event.call_id, name=event.name, arguments="", since=at
+        )
+        seconds = max(0.0, at - call.since)
+        if isinstance(event, ServerToolEnded):
+            return [
+                ServerTool(
+                    name=event.name,
+                    arguments=call.arguments,
+                    text=event.text,
+                    failed=event.failed,
+                    seconds=seconds,
+                )
+            ]
+        remedy = self._remedies.pop(event.call_id, "")
+        truncated = self._truncated.pop(event.call_id, "")
+        if event.call_id in self._by_user:
+            self._by_user.discard(event.call_id)
+            command = str(_decode(call.arguments).get("command", ""))
+            return [ShellOutput(command=command, text=event.display, failed=event.failed)]
+        return [
+            ToolCall(
+                name=event.name,
+                arguments=call.arguments,
+                outcome="denied" if event.denied else "error" if event.failed else "success",
+                error_code=event.error_code,
+                display=event.display,
+                data=event.data,
+                seconds=seconds,
+                remedy=remedy,
+                truncated=truncated,
+            )
+        ]
+
+    def _mark(self, call_id: str, *, is_asking: bool) -> None:
+        if (call := self._calls.get(call_id)) is not None:
+            self._calls[call_id] = replace(call, is_asking=is_asking)
+
+
+class RunningAgents:
+    """The subagents that are working."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, RunningAgent] = {}
+
+    @property
+    def running(self) -> tuple[RunningAgent, ...]:
+        """The subagents, in the order in which they started."""
+        return tuple(self._agents.values())
+
+    def change(self, event: BackgroundTaskEvent, at: float) -> Sequence[Block]:
+        """Start or end a subagent; returns its note."""
+        if event.stage is TaskStage.STARTED:
+            self._agents[event.task_id] = RunningAgent(
+                task_id=event.task_id, agent=event.agent, since=at
+            )
+            return [AgentNote(agent=event.agent, stage="started", text=event.text)]
+        agent = self._agents.pop(event.task_id, None)
+        return [
+            AgentNote(
+                agent=event.agent,
+                stage="completed" if event.stage is TaskStage.COMPLETED else "failed",
+                text=event.text,
+                calls=agent.calls if agent else 0,
+                seconds=max(0.0, at - agent.since) if agent else 0.0,
+            )
+        ]
+
+    def update(self, task_id: str, event: Event) -> Sequence[Block]:
+        """Take an event of a subagent; returns its warning, if it is one."""
+        agent = self._agents.get(task_id)
+        match event:
+            case ToolStarted(name=name, arguments=arguments) if agent is not None:
+                line = f"{name} {first_argument(arguments)}".rstrip()
+                self._agents[task_id] = replace(agent, calls=agent.calls + 1, line=line)
+            case Warned(text=text):
+                return [Notice(f"{agent.agent if agent else task_id}: {text}", "warning")]
+            case _:
+                pass
+        return []
+
+
+def _decode(arguments: str) -> dict[str, Any]:
+    try:
+        values = decode_json(arguments or "{}")
+    except msgspec.DecodeError:
+        return {}
+    return values if isinstance(values, dict) else {}

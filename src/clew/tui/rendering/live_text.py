@@ -1,0 +1,101 @@
+"""The unfinished block as lines for the live area."""
+
+from clew.core.text import pluralize
+from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningAgent, RunningTool, Todos
+from clew.tui.rendering.block_text import MIN_WIDTH, render_lines
+from clew.tui.rendering.lines import Line, Span, truncate_line, write_line
+from clew.tui.rendering.notes import format_seconds, indent_text, note_todos
+from clew.tui.rendering.tool_text import describe_call
+from clew.tui.theme import Theme
+
+_THINKING_LINES = 3
+_MAX_THINKING = 2_000
+"""Only the end of the reasoning is shown, so only that much of it is wrapped."""
+_MAX_ANSWER = 20_000
+_SHOW_SECONDS_AFTER = 1.0
+
+
+def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: float) -> list[str]:
+    """Return the unfinished block as ANSI lines, without line breaks.
+
+    Args:
+        live: The block.
+        width: The columns of the terminal; no line is wider.
+        rows: The maximum number of lines; the newest are kept.
+        theme: Colours and characters.
+        now: The time in seconds since the epoch.
+    """
+    width = max(width, MIN_WIDTH)
+    lines = [
+        *_show_thinking(live, width, theme, now),
+        *_show_answer(live, width, theme),
+        *(line for tool in live.tools for line in _show_tool(tool, width, theme, now)),
+        *(_show_agent(agent, width, theme, now) for agent in live.agents),
+        *(note_todos(Todos(live.todos), width, theme) if live.todos else ()),
+        *_show_work(live, width, theme, now),
+    ]
+    return [write_line(line) for line in lines[max(0, len(lines) - rows) :]] if rows > 0 else []
+
+
+def describe_retry(retry: RetryWait, now: float) -> str:
+    """Return a pause before a request is sent again, such as `retrying in 12 s (2 of 5)`."""
+    seconds = max(0, round(retry.until - now))
+    return f"{retry.reason}, retrying in {seconds} s ({retry.attempt} of {retry.attempts})"
+
+
+def _show_thinking(live: LiveBlock, width: int, theme: Theme, now: float) -> list[Line]:
+    if not live.thinking.strip():
+        return []
+    took = format_seconds(now - live.thinking_since)
+    head = _title(f"{theme.glyph('✻')} thinking {theme.glyph('·')} {took}", width, theme)
+    end = live.thinking[-_MAX_THINKING:].strip()
+    return [head, *indent_text(end, width, theme, "dim")[-_THINKING_LINES:]]
+
+
+def _show_answer(live: LiveBlock, width: int, theme: Theme) -> list[Line]:
+    if not live.answer.strip():
+        return []
+    gap: list[Line] = [()] if live.answer_part else []
+    part = Answer(text=live.answer[-_MAX_ANSWER:], part=live.answer_part)
+    return gap + render_lines(part, width=width, theme=theme)
+
+
+def _show_tool(tool: RunningTool, width: int, theme: Theme, now: float) -> list[Line]:
+    name, argument = describe_call(tool.name, tool.arguments, theme)
+    state = "waits for your answer" if tool.is_asking else format_seconds(now - tool.since)
+    end = f" {theme.glyph('·')} {state}"
+    head: Line = (
+        Span(f"{theme.spinner(now)} ", theme.sgr("marker")),
+        Span(name, theme.sgr("tool")),
+        Span(f" {argument}" if argument else ""),
+    )
+    start = truncate_line(head, max(MIN_WIDTH, width - len(end)), theme.glyph("…"))
+    title = truncate_line((*start, Span(end, theme.sgr("dim"))), width, theme.glyph("…"))
+    output = " ".join(theme.clean(tool.line).split())
+    return [title, _title(f"  {output}", width, theme)] if output else [title]
+
+
+def _show_agent(agent: RunningAgent, width: int, theme: Theme, now: float) -> Line:
+    name = " ".join(theme.clean(agent.agent).split())
+    took = format_seconds(now - agent.since)
+    facts = f"{pluralize(agent.calls, 'tool call')}, {took}"
+    line = " ".join(theme.clean(agent.line).split())
+    text = f"{theme.spinner(now)} {name} {theme.glyph('·')} {facts}"
+    return _title(f"{text} {theme.glyph('→')} {line}" if line else text, width, theme)
+
+
+def _show_work(live: LiveBlock, width: int, theme: Theme, now: float) -> list[Line]:
+    spinner = theme.spinner(now)
+    if live.retry is not None:
+        text = " ".join(theme.clean(describe_retry(live.retry, now)).split())
+        return [_title(f"{spinner} {text}", width, theme, "warning")]
+    took = f"{theme.glyph('·')} {format_seconds(now - live.since)}"
+    if live.compaction:
+        return [_title(f"{spinner} {theme.clean(live.compaction)} {took}", width, theme, "warning")]
+    if live.tools or live.agents or live.thinking or live.answer:
+        return []
+    return [_title(f"{spinner} working {took}", width, theme)]
+
+
+def _title(text: str, width: int, theme: Theme, style: str = "dim") -> Line:
+    return truncate_line((Span(text, theme.sgr(style)),), width, theme.glyph("…"))

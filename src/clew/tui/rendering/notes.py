@@ -1,0 +1,166 @@
+"""Blocks of a few lines: prompts, thinking, notices, compactions, subagents, todo lists."""
+
+import re
+
+from clew.core.context_state import Basis, ContextState, Status
+from clew.core.text import pluralize
+from clew.sdk.entries import format_cleared_results, format_loss_report
+from clew.tui.blocks import (
+    AgentNote,
+    Cleared,
+    CommandReply,
+    Compaction,
+    Notice,
+    Thinking,
+    Todos,
+    UserPrompt,
+)
+from clew.tui.rendering.lines import TAB_STOPS, Line, Span, count_line, truncate_line, wrap_line
+from clew.tui.theme import Theme
+
+_FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
+"""The indentation of a line, with the first column where it is a row of a table."""
+_LEVEL_STYLES = {"info": "dim", "warning": "warning", "error": "error"}
+_STATUS_STYLES = {Status.OK: "ok", Status.WARNING: "high", Status.CRITICAL: "full"}
+_TODO_SIGNS = {"pending": "☐", "in_progress": "◐", "completed": "✓"}
+_TODO_WORDS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
+_TODO_STYLES = {"pending": "", "in_progress": "bold", "completed": "dim"}
+_GAUGE_CELLS = 20
+_MAX_AGENT = 30
+
+
+def note_prompt(block: UserPrompt, width: int, theme: Theme) -> list[Line]:
+    """Return a prompt, behind a sign."""
+    sign = theme.glyph("❯")
+    first = (Span(f"{sign} ", theme.sgr("prompt")),)
+    indent = (Span("  "),)
+    lines: list[Line] = []
+    for text in split_text(block.text, theme):
+        begin = indent if lines else first
+        lines += wrap_line((Span(text, theme.sgr("bold")),), width, first=begin, rest=indent)
+    return lines
+
+
+def note_thinking(
+    block: Thinking, width: int, theme: Theme, *, expanded: bool = False
+) -> list[Line]:
+    """Return the model's reasoning: its duration or, expanded, all of it."""
+    took = "" if block.seconds is None else f" for {format_seconds(block.seconds)}"
+    title = f"{theme.glyph('✻')} thought{took}"
+    head = title_line(title, block.number, width, theme)
+    return [head, *indent_text(block.text, width, theme, "dim")] if expanded else [head]
+
+
+def note_plain(block: Notice, width: int, theme: Theme) -> list[Line]:
+    """Return a notice; its level gives the colour and, without colours, the first word."""
+    word = {"info": "", "warning": "note: ", "error": "error: "}[block.level]
+    return wrap_text(f"{word}{block.text}", width, theme, _LEVEL_STYLES[block.level])
+
+
+def note_reply(block: CommandReply, width: int, theme: Theme) -> list[Line]:
+    """Return the reply of a command; rows of tables keep their columns."""
+    return wrap_text(block.text, width, theme, "error" if block.failed else "")
+
+
+def note_agent(block: AgentNote, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:
+    """Return a line about a subagent and, expanded, its answer."""
+    name = " ".join(theme.clean(block.agent).split())[:_MAX_AGENT]
+    match block.stage:
+        case "started":
+            task = " ".join(theme.clean(block.text).split())
+            head = title_line(f"{theme.glyph('→')} {name}: {task}", 0, width, theme)
+        case "completed":
+            facts = f"{pluralize(block.calls, 'tool call')}, {format_seconds(block.seconds)}"
+            text = f"{theme.glyph('✓')} {name} is done {theme.glyph('·')} {facts}"
+            head = title_line(text, block.number, width, theme)
+        case "failed":
+            return wrap_text(
+                f"{theme.glyph('✗')} {name} failed: {block.text}", width, theme, "error"
+            )
+    return [head, *indent_text(block.text, width, theme)] if expanded else [head]
+
+
+def note_compaction(
+    block: Compaction, width: int, theme: Theme, *, expanded: bool = False
+) -> list[Line]:
+    """Return the loss report of a compaction and, expanded, the summary."""
+    head = title_line(f"compacted ({block.trigger})", block.number, width, theme, style="warning")
+    report = "\n".join(f"  {line}" for line in format_loss_report(block.report))
+    lines = [head, *wrap_text(report, width, theme), *draw_gauge(block.after, width, theme)]
+    return [*lines, (), *indent_text(block.summary, width, theme)] if expanded else lines
+
+
+def note_cleared(block: Cleared, width: int, theme: Theme) -> list[Line]:
+    """Return the line about tool results that left the context."""
+    return wrap_text(format_cleared_results(block.report, block.trigger), width, theme, "warning")
+
+
+def note_todos(block: Todos, width: int, theme: Theme) -> list[Line]:
+    """Return a todo list, one line or more for each item."""
+    lines: list[Line] = []
+    for item in block.items:
+        ascii_only = theme.is_plain or not theme.is_unicode
+        sign = (_TODO_WORDS if ascii_only else _TODO_SIGNS)[item.state]
+        style = theme.sgr(_TODO_STYLES[item.state])
+        text = " ".join(theme.clean(item.text).split())
+        begin = (Span(f"  {sign} ", style),)
+        rest = (Span(" " * count_line(begin)),)
+        lines += wrap_line((Span(text, style),), width, first=begin, rest=rest)
+    return lines
+
+
+def draw_gauge(state: ContextState, width: int, theme: Theme) -> list[Line]:
+    """Return how full the context window is, in the colour of its status."""
+    share = min(1.0, state.used_tokens / state.max_tokens)
+    filled = round(share * _GAUGE_CELLS)
+    bar = "█" * filled + "░" * (_GAUGE_CELLS - filled)
+    about = "" if state.basis is Basis.EXACT else "~"
+    facts = (
+        f"{state.used_percentage:.0f}%  {about}{state.used_tokens:,} of {state.max_tokens:,} tokens"
+    )
+    style = theme.sgr(_STATUS_STYLES[state.status])
+    drawn = "" if theme.is_plain else f"[{theme.encodable(bar)}] "
+    return wrap_line((Span(f"  context {drawn}", style), Span(facts, style)), width)
+
+
+def title_line(text: str, number: int, width: int, theme: Theme, *, style: str = "dim") -> Line:
+    """Return the first line of a block, truncated, with its number at the end."""
+    mark = f"  #{number}" if number else ""
+    room = max(1, width - len(mark))
+    shown = truncate_line((Span(text, theme.sgr(style)),), room, theme.glyph("…"))
+    return (*shown, Span(mark, theme.sgr("dim"))) if len(mark) < width else shown
+
+
+def wrap_text(text: str, width: int, theme: Theme, style: str = "") -> list[Line]:
+    """Return untrusted text as lines; continuation lines are indented like their first one."""
+    lines: list[Line] = []
+    for line in split_text(text, theme):
+        found = _FIRST_COLUMN.match(line)
+        indent = len(found[0]) if found else 0
+        if indent > width // 2:
+            indent = len(line) - len(line.lstrip(" "))
+        rest = (Span(" " * min(indent, width // 2)),)
+        lines += wrap_line((Span(line, theme.sgr(style)),), width, rest=rest)
+    return lines
+
+
+def indent_text(text: str, width: int, theme: Theme, style: str = "") -> list[Line]:
+    """Return untrusted text as lines that are indented."""
+    indent = (Span("  "),)
+    lines: list[Line] = []
+    for line in split_text(text.strip("\n"), theme):
+        lines += wrap_line((Span(line, theme.sgr(style)),), width, first=indent, rest=indent)
+    return lines
+
+
+def split_text(text: str, theme: Theme) -> list[str]:
+    """Return the lines of untrusted text, clean and without tabs."""
+    return [line.expandtabs(TAB_STOPS) for line in theme.clean(text).split("\n")]
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"

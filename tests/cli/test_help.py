@@ -1,0 +1,91 @@
+"""`clew --help` and `clew completions`: everything on one screen, in every shell."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew.cli.arguments import parser
+from clew.cli.completions import make_script
+from clew.cli.main import main
+from clew.cli.subcommands import SHELLS, SUMMARIES
+
+pytestmark = pytest.mark.req("CLI-2")
+
+_CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}
+_COMPLETE = """
+source "$1"; shift
+COMP_WORDS=(clew "$@"); COMP_CWORD=$#; COMPREPLY=()
+"$(complete -p clew | sed 's/.*-F \\([^ ]*\\) .*/\\1/')" clew "${COMP_WORDS[$COMP_CWORD]}" clew
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_the_help_fits_on_one_screen_and_names_every_flag_and_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    flags = [flag for action in parser()._actions for flag in action.option_strings]
+    assert left.value.code == 0
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert [flag for flag in flags if flag not in text] == []
+    assert [name for name in SUMMARIES if f" {name} " not in text] == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_accepts_its_completions(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(make_script(shell))
+
+    assert "simulate" in script.read_text()
+    if shutil.which(shell):
+        subprocess.run([*_CHECKS[shell], str(script)], check=True, timeout=60)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--disa"], "--disallowed-tools"),
+        (["--permission-mode", "acc"], "acceptEdits"),
+        (["simu"], "simulate"),
+        (["sessions", "expo"], "export"),
+        (["completions", "zs"], "zsh"),
+    ],
+)
+def test_bash_completes_flags_values_and_commands(
+    words: list[str], found: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "clew.bash"
+    script.write_text(make_script("bash"))
+
+    done = subprocess.run(
+        ["bash", "-c", _COMPLETE, "bash", str(script), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert done.stdout.split() == [found]
+
+
+def test_the_command_prints_the_script(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "clew.cli", "completions", "bash"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "CLEW_HOME": str(tmp_path)},
+    )
+
+    assert done.stdout.strip() == make_script("bash").strip()

@@ -1,0 +1,156 @@
+"""`--resume` and `--continue`: a session keeps its provider, address, model, window and mode."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from clew.config.schema import ProfileSection
+from clew.config.settings import Settings
+from clew.core.errors import ConfigError
+from clew.core.ids import SessionId
+from clew.sdk.local_servers import LocalServer
+from clew.sdk.model_choice import ModelChoice, ModelChooser
+from clew.sdk.resume import choose_model
+from clew.sdk.spec import SessionSpec
+from clew.stores.record import StoredSession
+from clew.testing.fake_openai import fake_openai, text_response
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-2")]
+
+
+async def clew(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    folder = home / "project"
+    folder.mkdir(exist_ok=True)
+    kept = {key: os.environ[key] for key in ("PATH", "LANG", "PYTHONPATH") if key in os.environ}
+    env = {**kept, "HOME": str(home), "CLEW_HOME": str(home / "clew")}
+    with anyio.fail_after(60):
+        done = await anyio.run_process(
+            [sys.executable, "-m", "clew.cli", *arguments], env=env, cwd=folder, check=False
+        )
+    return subprocess.CompletedProcess(
+        arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+async def test_a_resumed_session_keeps_server_model_window_and_mode(tmp_path: Path) -> None:
+    async with fake_openai(*[text_response("yes")] * 4) as server:
+        first = await clew(
+            *("-p", "one", "--base-url", server.url, "--model", "mystery", "--window", "9000"),
+            *("--permission-mode", "plan", "--output-format", "json"),
+            home=tmp_path,
+        )
+        session_id = json.loads(first.stdout)["session_id"]
+        again = await clew("-p", "two", "--continue", "--output-format", "json", home=tmp_path)
+        other = await clew("-p", "three", "--resume", session_id, "--model", "other", home=tmp_path)
+        fork = await clew(
+            "-p", "four", "--fork", session_id, "--output-format", "json", home=tmp_path
+        )
+        models = [request["model"] for request in server.requests]
+    gone = await clew("-p", "five", "--resume", session_id, home=tmp_path)
+
+    assert (other.returncode, other.stderr) == (0, other.stderr)
+    assert models == ["mystery", "mystery", "other", "other"]
+    assert json.loads(again.stdout)["context"]["max_tokens"] == 9_000
+    assert json.loads(fork.stdout)["session_id"] != session_id
+    assert "plan" in (await clew("sessions", "show", session_id, home=tmp_path)).stdout
+    assert gone.returncode == 1
+    assert f"session {session_id} used openai_chat/other" in gone.stderr
+    assert f"clew --resume {session_id} --model NAME" in gone.stderr
+
+
+async def test_resume_without_an_id_cannot_choose_in_print_mode(tmp_path: Path) -> None:
+    done = await clew("-p", "hi", "--resume", home=tmp_path)
+
+    assert done.returncode == 2
+    assert "--resume needs the id of a session" in done.stderr
+
+
+def record(model: str = "", **saved: Any) -> StoredSession:
+    extra: dict[str, object] = {"model_choice": {"model": model, **saved}} if saved else {}
+    return StoredSession(
+        id=SessionId("abc"), cwd="/", created_at=0, updated_at=0, model=model, extra=extra
+    )
+
+
+def spec(**flags: Any) -> SessionSpec:
+    return SessionSpec(cwd="/", **flags)
+
+
+async def nothing_local() -> LocalServer | None:
+    return None
+
+
+async def choose(
+    asked: SessionSpec,
+    stored: StoredSession,
+    environ: dict[str, str] | None = None,
+    settings: Settings | None = None,
+) -> ModelChoice:
+    chooser = ModelChooser(settings or Settings(), environ or {})
+    choice = await choose_model(asked, stored, chooser, nothing_local)
+    await choice.provider.aclose()
+    return choice
+
+
+async def test_a_missing_key_is_explained() -> None:
+    stored = record("claude-opus-4-6", provider="anthropic")
+
+    with pytest.raises(ConfigError, match=r"set ANTHROPIC_API_KEY.*clew --resume abc --model NAME"):
+        await choose(spec(resume="abc"), stored)
+
+
+async def test_a_profile_that_is_gone_is_explained() -> None:
+    with pytest.raises(ConfigError, match=r"used work/m, .* no provider 'work'"):
+        await choose(spec(resume="abc"), record("m", provider="work"))
+
+
+async def test_a_profile_of_the_settings_is_used_again() -> None:
+    there = {"work": ProfileSection(type="deepseek", api_key="k" * 9, model="deepseek-chat")}
+    stored = record("deepseek-reasoner", provider="work")
+
+    choice = await choose(spec(resume="abc"), stored, settings=Settings(providers=there))
+
+    assert (choice.model, choice.why) == (
+        "deepseek-reasoner",
+        "the provider work of the settings",
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "provider", "model"),
+    [
+        ({}, "anthropic", "claude-opus-4-6"),
+        ({"model": "claude-haiku-4-5"}, "anthropic", "claude-haiku-4-5"),
+        ({"model": "gpt-5-mini"}, "openai", "gpt-5-mini"),
+        ({"model": "unheard-of"}, "anthropic", "unheard-of"),
+        ({"provider": "openai"}, "openai", "gpt-5-mini"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "openai_chat", "claude-opus-4-6"),
+    ],
+)
+async def test_flags_count_before_what_the_session_used(
+    flags: dict[str, str], provider: str, model: str
+) -> None:
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    stored = record("claude-opus-4-6", provider="anthropic", window=5_000)
+
+    choice = await choose(spec(resume="abc", **flags), stored, keys)
+
+    assert (choice.provider.name, choice.model) == (provider, model)
+    assert choice.window == (5_000 if model == "claude-opus-4-6" else None)
+
+
+async def test_an_imported_session_continues_with_its_model_or_says_why_not() -> None:
+    stored = record("claude-opus-4-6")
+
+    kept = await choose(spec(resume="abc"), stored, {"ANTHROPIC_API_KEY": "k"})
+    changed = await choose(spec(resume="abc"), stored, {"OPENAI_API_KEY": "k"})
+
+    assert (kept.model, kept.warning) == ("claude-opus-4-6", "")
+    assert changed.model == "gpt-5-mini"
+    assert "this session used claude-opus-4-6" in changed.warning
