@@ -18,6 +18,7 @@ from clew.providers.protocol import (
     Finished,
     PartChunk,
     ReasoningChunk,
+    RetryChunk,
     ServerToolChunk,
     TextChunk,
     UsageChunk,
@@ -137,5 +138,5 @@ def _content_size(chunk: Chunk) -> int:
             return len(arguments) + (_CALL_COST + len(name) if name else 0)
         case PartChunk() | ServerToolChunk():
             return _CALL_COST
-        case UsageChunk() | Finished():
+        case UsageChunk() | RetryChunk() | Finished():
             return 0

@@ -36,7 +36,8 @@ class Thinking(Struct, frozen=True, kw_only=True):
     """The model's reasoning before an answer or a tool call."""
 
     text: str
-    seconds: float
+    seconds: float | None
+    """None for reasoning of the past."""
     number: int = 0
 
 

@@ -27,6 +27,16 @@ def make_parser() -> MarkdownIt:
     )
 
 
+def is_blank(text: str) -> bool:
+    """Return whether text has nothing to show, as the parser sees it."""
+    return not text.strip(" \t\r\n")
+
+
+def replace_returns(text: str) -> str:
+    """Return text with spaces for carriage returns, which the parser takes for line breaks."""
+    return text.replace("\r", " ")
+
+
 class MarkdownSplitter:
     """Takes an answer piece by piece and returns its blocks as they are completed."""
 
@@ -62,7 +72,7 @@ class MarkdownSplitter:
         if self._fence and not _closes(line, self._fence):
             return []
         # Between these lines, only the last block can have grown.
-        if line.strip() and before.strip() and not _BEGINS_BLOCK.match(line) and not self._fence:
+        if not (is_blank(line) or is_blank(before) or _BEGINS_BLOCK.match(line) or self._fence):
             return []
         return self._split()
 
@@ -71,8 +81,7 @@ class MarkdownSplitter:
         self._fence = ""
         tokens = [
             token
-            # The parser takes a carriage return for a line break.
-            for token in self._parser.parse("".join(self._lines).replace("\r", " "))
+            for token in self._parser.parse(replace_returns("".join(self._lines)))
             if token.level == 0 and token.nesting >= 0 and token.map
         ]
         starts = [token.map[0] for token in tokens if token.map]
@@ -94,11 +103,11 @@ class MarkdownSplitter:
             closed = mark is not None and last.map[1] - last.map[0] > 1 and _closes(end, mark[1])
             self._fence = "" if closed or mark is None else mark[1]
             return closed
-        is_blank = not self._lines[-1].strip()
-        return last.type in _ONE_LINE or (last.type in _ENDS_WITH_BLANK and is_blank)
+        ends = last.type in _ENDS_WITH_BLANK and is_blank(self._lines[-1])
+        return ends or last.type in _ONE_LINE
 
 
 def _closes(line: str, mark: str) -> bool:
     """Return whether a line closes the fenced code block that `mark` opened."""
     found = _FENCE.match(line)
-    return found is not None and found[1].startswith(mark) and not line[found.end() :].strip()
+    return found is not None and found[1].startswith(mark) and is_blank(line[found.end() :])

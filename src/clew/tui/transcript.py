@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from clew.core.events import (
     BackgroundSummary,
     BackgroundTaskEvent,
-    CompactionEnded,
-    CompactionFailed,
-    CompactionProgress,
     CompactionStarted,
+    EntryAdded,
     Envelope,
     Event,
     ModelRetry,
@@ -31,16 +29,14 @@ from clew.core.events import (
     TextDelta,
     ToolEnded,
     ToolProgress,
-    ToolResultsCleared,
     ToolStarted,
     UserMessage,
     Warned,
 )
 from clew.core.events import Thinking as WorkChanged
+from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
     Block,
-    Cleared,
-    Compaction,
     Foldable,
     LiveBlock,
     Notice,
@@ -48,14 +44,15 @@ from clew.tui.blocks import (
     Todos,
     UserPrompt,
 )
-from clew.tui.open_blocks import OpenAnswer, OpenThinking, RunningAgents, RunningTools
-from clew.tui.run_notes import (
-    describe_compaction,
-    describe_failed_compaction,
-    describe_preparation,
-    describe_progress,
-    describe_result,
+from clew.tui.history import find_open_text, make_blocks
+from clew.tui.open_blocks import (
+    OpenAnswer,
+    OpenCompaction,
+    OpenThinking,
+    RunningAgents,
+    RunningTools,
 )
+from clew.tui.run_notes import describe_preparation, describe_result
 
 _MAX_KEPT = 500
 """How many numbered blocks can be shown again."""
@@ -70,7 +67,7 @@ class Transcript:
         self._thinking = OpenThinking()
         self._tools = RunningTools()
         self._agents = RunningAgents()
-        self._compaction = ""
+        self._compaction = OpenCompaction()
         self._retry: RetryWait | None = None
         self._todos = Todos(())
         self._since: float | None = None
@@ -93,7 +90,7 @@ class Transcript:
             thinking_since=self._thinking.since,
             tools=tools,
             agents=agents,
-            compaction=self._compaction,
+            compaction=self._compaction.text,
             retry=self._retry,
             todos=self._todos.items if self._todos.is_open else (),
         )
@@ -119,6 +116,22 @@ class Transcript:
         self._kept[self._number] = numbered
         self._kept.pop(self._number - _MAX_KEPT, None)
         return numbered
+
+    def join(self, now: SessionSnapshot, at: float) -> list[Block]:
+        """Take the state of a session that was opened at that time; returns its history.
+
+        Continue with the events after `now.seq`.
+        """
+        blocks = [self.add(block) for block in make_blocks(now.history)]
+        self._since = at if now.executing else None
+        for tool in now.active_tools:
+            self._tools.join(tool, at)
+        for request in now.permission_requests:
+            self._tools.ask(request)
+        for task in now.tasks:
+            self._agents.change(task, at)
+        open_text = find_open_text(now) if now.executing else ""
+        return [*blocks, *(self._answer.add(open_text) if open_text else ())]
 
     def apply(self, envelope: Envelope) -> list[Block]:
         """Take the next event; returns the blocks that it finishes, in order."""
@@ -150,6 +163,8 @@ class Transcript:
                 return self._end_text(at)
             case ToolProgress():
                 self._tools.update(event)
+            case EntryAdded(entry=entry):
+                self._tools.note_entry(entry)
             case ToolEnded() | ServerToolEnded():
                 return self._tools.end(event, at)
             case PermissionRequest() | PermissionResolved() | PermissionDenied():
@@ -182,35 +197,11 @@ class Transcript:
                 return [*self._end_text(at), *describe_result(event)]
             case BackgroundSummary():
                 return describe_preparation(event)
-            case _:
-                return self._apply_compaction(event, at)
-        return []
-
-    def _apply_compaction(self, event: Event, at: float) -> Sequence[Block]:
-        match event:
             case CompactionStarted():
-                self._compaction = describe_compaction(event)
+                self._compaction.apply(event)
                 return self._end_text(at)
-            case CompactionProgress():
-                self._compaction = describe_progress(event) or self._compaction
-            case CompactionEnded():
-                self._compaction = ""
-                return [
-                    Compaction(
-                        trigger=event.trigger,
-                        before=event.before,
-                        after=event.after,
-                        report=event.report,
-                        summary=event.summary,
-                    )
-                ]
-            case CompactionFailed():
-                self._compaction = ""
-                return [describe_failed_compaction(event)]
-            case ToolResultsCleared():
-                return [Cleared(trigger=event.trigger, report=event.report)]
             case _:
-                pass
+                return self._compaction.apply(event)
         return []
 
     def _add_text(self, text: str, at: float) -> Sequence[Block]:

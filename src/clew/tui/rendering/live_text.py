@@ -87,7 +87,7 @@ def _show_agent(agent: RunningAgent, width: int, theme: Theme, now: float) -> Li
 def _show_work(live: LiveBlock, width: int, theme: Theme, now: float) -> list[Line]:
     spinner = theme.spinner(now)
     if live.retry is not None:
-        text = theme.clean(describe_retry(live.retry, now))
+        text = " ".join(theme.clean(describe_retry(live.retry, now)).split())
         return [_title(f"{spinner} {text}", width, theme, "warning")]
     took = f"{theme.glyph('·')} {format_seconds(now - live.since)}"
     if live.compaction:

@@ -45,7 +45,8 @@ def note_thinking(
     block: Thinking, width: int, theme: Theme, *, expanded: bool = False
 ) -> list[Line]:
     """Return the model's reasoning: its duration or, expanded, all of it."""
-    title = f"{theme.glyph('✻')} thought for {format_seconds(block.seconds)}"
+    took = "" if block.seconds is None else f" for {format_seconds(block.seconds)}"
+    title = f"{theme.glyph('✻')} thought{took}"
     head = title_line(title, block.number, width, theme)
     return [head, *indent_text(block.text, width, theme, "dim")] if expanded else [head]
 

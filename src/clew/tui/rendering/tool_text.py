@@ -3,7 +3,7 @@
 from itertools import islice
 
 from clew.core.file_change import read_file_change
-from clew.core.text import pluralize
+from clew.core.text import pluralize, replace_surrogates
 from clew.core.tool_states import first_argument
 from clew.tui.blocks import ServerTool, ShellOutput, ToolCall
 from clew.tui.rendering.diff_text import render_diff
@@ -75,7 +75,8 @@ def show_shell(
 
 def describe_call(name: str, arguments: str, theme: Theme) -> tuple[str, str]:
     """Return the name of a tool and its most important argument, each on one line."""
-    argument = first_argument(arguments) or arguments.strip()
+    given = replace_surrogates(arguments)
+    argument = first_argument(given) or given.strip()
     argument = "" if argument in {"{}", "null"} else argument
     return _one_line(name, theme), _one_line(argument, theme)
 
