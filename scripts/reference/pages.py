@@ -100,6 +100,7 @@ PAGES = (
             "clew.core.entries",
             "clew.core.events",
             "clew.core.results",
+            "clew.core.todos",
             "clew.core.tool_states",
             "clew.core.errors",
             "clew.core.context_state",

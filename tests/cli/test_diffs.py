@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.cli.diffs import StyledLine, diff_rows
-from clew.cli.status import count_columns
 from clew.tools.builtin.diff import compare
+from clew.tui.status import count_columns
 
 OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\neleven\n"
 

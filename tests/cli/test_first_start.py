@@ -21,7 +21,7 @@ from clew.testing.fake_openai import (
     tool_call_response,
 )
 from clew.testing.server import FakeServer, serve
-from tests.cli.emulated import CTRL_C, Person, Place, clew_for
+from tests.tui.emulated import CTRL_C, Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 

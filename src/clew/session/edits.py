@@ -34,6 +34,7 @@ async def undo(state: SessionState) -> Entry:
     assert entry is not None  # noqa: S101 - the view names only entries of its journal
     await undo_restore(state, entry)
     await journal.append(Undone(target=target))
+    state.publish_todos()
     state.report_context()
     return entry
 
@@ -41,6 +42,7 @@ async def undo(state: SessionState) -> Entry:
 async def clear_history(state: SessionState) -> None:
     """Start an empty conversation, and fire SessionStart with the source `clear`."""
     await state.journal.append(Cleared())
+    state.publish_todos()
     state.report_context()
     await fire_session_start(state, "clear")
 

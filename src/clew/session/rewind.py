@@ -82,6 +82,7 @@ async def rewind(state: SessionState, entry_id: EntryId, options: RewindOptions)
             return await _rewind_files(state, files)
         place = find_cut_before(state.journal.entries, place)
         entry = await state.journal.append(Rewound(before=place, files=files.restored))
+        state.publish_todos()
         state.report_context()
     return Rewind(entry=entry, before=place, files=files)
 

@@ -16,7 +16,12 @@ _STYLES = {"+": "added", "-": "removed"}
 
 
 def render_preview(
-    request: PermissionRequest, *, width: int, theme: Theme, most: int | None = None
+    request: PermissionRequest,
+    *,
+    width: int,
+    theme: Theme,
+    most: int | None = None,
+    cwd: str = "",
 ) -> list[str]:
     """Return what a call would do beyond its target, as ANSI lines without line breaks.
 
@@ -27,10 +32,11 @@ def render_preview(
         width: The columns of the terminal; no line is wider.
         theme: Colours and characters.
         most: The maximum number of lines; a last line counts the others.
+        cwd: The folder in which the session works; by default that of this process.
     """
     bar: Line = (Span(f"  {theme.glyph('│')} ", theme.sgr("dim")),)
     room = max(width, MIN_WIDTH) - count_line(bar)
-    change = preview_change(request)
+    change = preview_change(request, cwd=cwd)
     if change is not None:
         lines = render_diff(change, width=room, theme=theme, most=most)
     else:

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clew.cli.paint import make_painter
-from clew.cli.screen import wrap_line
 from clew.testing.fake_openai import (
     DONE,
     FakeOpenAI,
@@ -22,7 +19,7 @@ from clew.testing.fake_openai import (
     tool_call_response,
     usage,
 )
-from tests.cli.emulated import CTRL_C, TAB, UP, Person, Place, clew_for
+from tests.tui.emulated import CTRL_C, TAB, UP, Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 
@@ -572,31 +569,3 @@ async def test_long_lines_are_broken_between_words_below_their_column(place: Pla
         assert shown[0].startswith("  general-purpose    Does a task")
         assert re.match(r" {21}\S", shown[1])
         assert all(len(line) <= 100 for line in shown)
-
-
-@given(
-    indent=st.integers(0, 9),
-    words=st.lists(st.text(alphabet="ab", min_size=1, max_size=12), max_size=60),
-    width=st.integers(30, 90),
-)
-def test_breaking_a_line_loses_no_word(indent: int, words: list[str], width: int) -> None:
-    line = " " * indent + "  ".join([" ".join(words[:2]), " ".join(words[2:])]).rstrip()
-
-    broken = wrap_line(line, width)
-
-    assert " ".join(broken).split() == words
-    assert all(len(row) <= width for row in broken)
-
-
-def test_a_table_and_a_list_keep_their_columns() -> None:
-    row = "  name      " + "word " * 8
-
-    assert wrap_line(row.rstrip(), 32) == [
-        "  name      word word word word",
-        "            word word word word",
-    ]
-    assert wrap_line("  one two three four five six seven", 30) == [
-        "  one two three four five six",
-        "  seven",
-    ]
-    assert wrap_line(" " * 40, 30) == [""]

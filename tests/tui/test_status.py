@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.status import SessionStatus, count_columns, paint_parts, status_line
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
+from clew.tui.status import SessionStatus, count_columns, status_line
 
 
 def state(
@@ -23,6 +23,15 @@ def state(
 STANDING = SessionStatus(
     model="claude-sonnet-4-6", mode="default", name="the maze", context=state()
 )
+BUSY = SessionStatus(
+    model="m",
+    mode="plan",
+    session_id="0123456789ab",
+    context=state(),
+    cost_usd=1.234,
+    queued=2,
+    tasks=1,
+)
 
 
 def text(standing: SessionStatus, width: int = 200) -> str:
@@ -33,6 +42,14 @@ def test_a_wide_terminal_shows_all_parts() -> None:
     assert text(STANDING) == (
         "claude-sonnet-4-6 · default · the maze · context 62% · 6,151/10,000 tokens"
     )
+
+
+def test_cost_queue_and_background_tasks_are_shown() -> None:
+    assert text(BUSY) == (
+        "m · plan · 01234567 · context 62% · 6,151/10,000 tokens · $1.23 · 2 queued · 1 task"
+    )
+    assert text(BUSY, 50) == "m · plan · context 62% · $1.23 · 2 queued · 1 task"
+    assert text(BUSY, 40) == "m · context 62% · 2 queued · 1 task"
 
 
 def test_an_estimate_says_that_it_is_one() -> None:
@@ -82,9 +99,3 @@ def test_the_line_never_takes_more_room_than_there_is(standing: SessionStatus, w
     assert not set(shown) & set("\n\r\t\x1b")
     if standing.context and width >= len("context 62%"):
         assert "context 62%" in shown
-
-
-def test_the_line_can_be_painted() -> None:
-    pieces = status_line(SessionStatus(model="m", mode="", context=state()), 12)
-
-    assert paint_parts(pieces, lambda words, style: f"<{style}>{words}") == "<green>context 62%"

@@ -1,20 +1,12 @@
 """The interactive prompt in a real pseudo-terminal."""
 
-import io
 import os
 import sys
-from concurrent.futures import Future
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import anyio
 import pytest
 
-from clew.cli.paint import make_painter
-from clew.cli.prompt import show_result
-from clew.cli.screen import Screen
-from clew.core.results import ExecutionResult
-from clew.sdk.client import CommandOutcome
 from clew.testing.fake_openai import ScriptedResponse, Stall, delta, fake_openai, text_response
 from tests.cli.terminal import CTRL_C, CTRL_D, clew
 
@@ -155,16 +147,6 @@ async def test_a_very_long_number_is_an_error(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
-async def test_a_mistake_of_clews_own_is_one_line_and_the_prompt_stays() -> None:
-    task: Future[tuple[CommandOutcome, ExecutionResult | None]] = Future()
-    task.set_exception(ValueError("first\x1b[2J\nsecond"))
-
-    with redirect_stdout(io.StringIO()) as shown:
-        assert show_result(task, "hi", Screen(make_painter())) is None
-
-    assert shown.getvalue() == "clew: unexpected error: ValueError: first␛[2J second\n"
-
-
 async def test_the_gauge_is_drawn_only_after_the_context_changed(
     tmp_path: Path,
 ) -> None:
@@ -218,23 +200,6 @@ async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> No
         await terminal.shows("> ")
         terminal.types("/recall #6\n")
         await terminal.shows("\n500\r\n")
-
-
-async def test_a_sign_of_waiting_is_erased_by_the_first_word(tmp_path: Path) -> None:
-    stall = Stall()
-    late = ScriptedResponse(steps=[stall, *text_response("Hello").steps])
-    async with (
-        fake_openai(late) as server,
-        clew(
-            *("--base-url", server.url, "--model", "gpt-4o"), cwd=tmp_path, env={"TERM": "xterm"}
-        ) as (terminal, _),
-    ):
-        await terminal.shows("tokens")
-        terminal.types("hi\r")
-        await terminal.shows("…")
-        await stall.reached.wait()
-        stall.release()
-        await terminal.shows("\r\x1b[KHello")
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,21 @@
-"""What a line editor is, and what its menu offers: commands after `/`, files after `@`."""
+"""What the menu below the input offers: commands after `/`, files after `@`."""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
-from clew.cli.status import SessionStatus
-from clew.core.errors import ClewError
-from clew.core.sanitize import sanitize
+from clew.core.sanitize import sanitize, sanitize_line
+from clew.sdk.client import CommandInfo
 
 _MENTION = re.compile(r'(?:^|\s)(@(?:"[^"\n]*|[^\s"]*))$')
 _MAX_SCANNED = 5_000
 _MAX_SHOWN = 200
+_MAX_META = 80
+_QUIT = "exit; you can resume later"
+_SHOW = "print a folded block in full, such as /show #3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +30,6 @@ class Completion:
     """A description beside it."""
 
 
-Complete = Callable[[str], Sequence[Completion]]
-"""Completes the text before the cursor, which starts with a slash."""
-
-
-class LineDropped(KeyboardInterrupt):
-    """Ctrl-C was pressed in a line that was not empty."""
-
-
-class EditorFailed(ClewError):
-    """The terminal cannot be used for editing."""
-
-
-class Editor(Protocol):
-    """Reads what a user types.
-
-    Both methods raise `KeyboardInterrupt` on Ctrl-C (`LineDropped` if the editor knows that keys
-    were pressed), `EOFError` on Ctrl-D in an empty line, and `EditorFailed` if the terminal
-    cannot be used.
-    """
-
-    def read(self, prompt: str, status: Callable[[], SessionStatus]) -> str:
-        """Read a prompt of one or more lines."""
-        ...
-
-    def ask(self, prompt: str) -> str:
-        """Read an answer, which does not go into the history."""
-        ...
-
-    def leave(self) -> None:
-        """Let the read in progress end with `EOFError`; called by a signal handler."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CommandItem:
     """A command in the menu, with its subcommands."""
@@ -69,6 +37,19 @@ class CommandItem:
     name: str
     meta: str = ""
     subcommands: tuple["CommandItem", ...] = ()
+
+
+def make_menu(commands: Sequence[CommandInfo]) -> list[CommandItem]:
+    """Return the menu of a session's commands, and those of the terminal itself."""
+    items = [_menu_item(command) for command in commands]
+    names = {item.name for item in items}
+    own = [CommandItem("show", _SHOW), CommandItem("quit", _QUIT)]
+    return [*items, *(item for item in own if item.name not in names)]
+
+
+def _menu_item(command: CommandInfo) -> CommandItem:
+    subcommands = tuple(_menu_item(one) for one in command.subcommands)
+    return CommandItem(command.name, sanitize_line(command.description, _MAX_META), subcommands)
 
 
 def complete_command(line: str, items: Sequence[CommandItem]) -> list[Completion]:

@@ -1,0 +1,240 @@
+"""The terminal application: prints finished blocks, and draws the live area below them.
+
+The live area holds the unfinished block, questions, the queue, the input and the status line. It
+is the only part that is drawn again. Everything above it is printed once and never touched.
+"""
+
+import logging
+from asyncio import get_running_loop
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.output import ColorDepth, Output
+
+from clew.core.events import Envelope, PermissionRequest, PermissionResolved
+from clew.core.sanitize import sanitize
+from clew.sdk.client import CommandInfo, SessionClient, SessionSnapshot
+from clew.sdk.prompt_history import PromptHistory
+from clew.tui.actions import Actions
+from clew.tui.blocks import Block, ToolCall
+from clew.tui.completion import CommandItem, make_menu
+from clew.tui.conversation import Conversation
+from clew.tui.feed import EventFeed
+from clew.tui.input import InputArea
+from clew.tui.keys import make_keys
+from clew.tui.layout import STYLE, LiveArea
+from clew.tui.leave import Leave, Quit, leave_for
+from clew.tui.parts import Parts
+from clew.tui.printer import Printer
+from clew.tui.terminal import LiveRenderer
+from clew.tui.theme import Theme
+
+logger = logging.getLogger(__name__)
+
+_SPIN: Final = 0.125
+"""Seconds between two updates of a spinner."""
+_ESCAPE_WAITS: Final = 0.05
+"""Seconds after which Esc is a key of its own and not the start of a sequence."""
+_SEQUENCE_WAITS: Final = 0.2
+
+_T = TypeVar("_T")
+Start: TypeAlias = "Callable[[Callable[[], Awaitable[Any]]], Future[Any]]"
+"""Runs a function in the session's thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppOptions:
+    """How the application looks and behaves."""
+
+    theme: Theme
+    colours: bool = True
+    vi: bool = False
+    reflows: bool = False
+
+
+class App:
+    """One session on one terminal.
+
+    Args:
+        client: The session.
+        start: Runs a function in the session's thread.
+        history: The prompts that were sent before.
+        folder: The folder of the project.
+        terminal: The keyboard and the screen.
+        options: How it looks.
+    """
+
+    def __init__(
+        self,
+        client: SessionClient,
+        start: Start,
+        *,
+        history: PromptHistory,
+        folder: Path,
+        terminal: tuple[Input, Output],
+        options: AppOptions,
+    ) -> None:
+        self._client, self._start = client, start
+        self._menu: list[CommandItem] = []
+        self._is_spinning = False
+        keyboard, screen = terminal
+        self.application: Application[Leave] = Application(
+            editing_mode=EditingMode.VI if options.vi else EditingMode.EMACS,
+            style=STYLE,
+            include_default_pygments_style=False,
+            color_depth=None if options.colours else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+            input=keyboard,
+            output=screen,
+        )
+        self.parts = Parts(
+            input=InputArea(history, commands=lambda: self._menu, folder=folder),
+            printer=Printer(self.application, options.theme),
+            feed=EventFeed(self._apply_all),
+            conversation=Conversation(client, self),
+        )
+        self.actions = Actions(self.parts, leave=self.leave, layout=lambda: self.application.layout)
+        self.application.layout = LiveArea(self.parts).layout
+        self.application.key_bindings = make_keys(self.actions, self.parts)
+        self.application.key_processor.before_key_press += lambda _: self.actions.note_key()
+        self.application.key_processor.after_key_press += lambda _: self._wake()
+        self.application.ttimeoutlen = _ESCAPE_WAITS
+        self.application.timeoutlen = _SEQUENCE_WAITS
+        self.application.renderer = LiveRenderer(self.application, reflows=options.reflows)
+
+    def start(self, now: SessionSnapshot) -> None:
+        """Take the state of a session that was just opened."""
+        self.parts.status.start(now)
+        for request in now.permission_requests:
+            self.parts.questions.add(request)
+
+    def receive(self, envelope: Envelope) -> None:
+        """Take an event of the session; called from any thread."""
+        self.parts.feed.post(envelope)
+
+    def type_ahead(self, keys: Sequence[KeyPress]) -> None:
+        """Take keys that were pressed before the application runs."""
+        store_typeahead(self.application.input, list(keys))
+
+    def hang_up(self) -> None:
+        """Leave; called by the handler of a signal."""
+        self.parts.feed.run(self.leave)
+
+    async def run(self, first: str = "") -> Leave:
+        """Run until the user leaves, or opens another session.
+
+        Args:
+            first: A line to send at the start.
+        """
+        if first:
+            self.parts.conversation.submit(first)
+        self.parts.feed.attach(get_running_loop())
+        self.refresh_commands()
+        try:
+            return await self.application.run_async(
+                pre_run=self._begin, set_exception_handler=False
+            )
+        except EOFError:
+            return Quit()
+        finally:
+            self.parts.feed.detach()
+
+    def leave(self, result: Leave | None = None) -> None:
+        """End the application."""
+        if self.application.is_running and not self.application.is_done:
+            self.parts.feed.flush()
+            self.application.exit(result=result or Quit())
+
+    def refresh_commands(self) -> None:
+        """Ask the session for its commands, for the menu."""
+
+        def done(future: "Future[list[CommandInfo]]") -> None:
+            if not future.cancelled() and future.exception() is None:
+                self._menu = make_menu(future.result())
+
+        self.call(self._client.commands, done)
+
+    def call(self, work: Callable[[], Awaitable[_T]], done: "Callable[[Future[_T]], None]") -> None:
+        """Run `work` in the session's thread, and `done` afterwards in this one."""
+        future: Future[_T] = self._start(work)
+        future.add_done_callback(lambda ended: self.parts.feed.run(lambda: done(ended)))
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Call a function after some time, if the application still runs."""
+        self.parts.feed.later(seconds, work)
+
+    def show(self, block: Block) -> None:
+        """Print a block above the live area."""
+        self.parts.printer.add(self.parts.transcript.add(block))
+        self.parts.feed.wake()
+
+    def give_back(self, text: str) -> None:
+        """Put a line that could not be sent back into the input."""
+        typed = self.parts.input.buffer.text
+        self.parts.input.replace(f"{text}\n{typed}" if typed.strip() else text)
+        self.parts.hint = "this was not sent; it is back in the input"
+        self.parts.feed.wake()
+
+    def apply_effect(self, effect: object) -> None:
+        """Apply the effect of a command: open another session."""
+        if (leave := leave_for(effect)) is not None:
+            self.leave(leave)
+        else:
+            logger.debug("the terminal has no effect %s", effect)
+
+    def _begin(self) -> None:
+        self._is_spinning = False
+        self.actions.arm_soon()
+        self.parts.feed.wake()
+
+    def _wake(self) -> None:
+        if self.parts.printer.is_pending:
+            self.parts.feed.wake()
+
+    def _spin(self) -> None:
+        """Draw the live block again while its clock runs."""
+        self._is_spinning = self.parts.transcript.live is not None
+        if self._is_spinning:
+            self.application.invalidate()
+            self.parts.feed.later(_SPIN, self._spin)
+
+    def _apply_all(self, envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            try:
+                self._apply(envelope)
+            except Exception as error:
+                # A bug must not end the prompt.
+                logger.exception("an event cannot be shown")
+                text = sanitize(f"clew: unexpected error: {type(error).__name__}: {error}")
+                self.parts.printer.add_text(f"{text}\n")
+        self.actions.follow_up()
+        self.parts.printer.flush()
+        if not self._is_spinning:
+            self._spin()
+
+    def _apply(self, envelope: Envelope) -> None:
+        parts = self.parts
+        parts.status.update(envelope)
+        for block in parts.transcript.apply(envelope):
+            if not (parts.conversation.in_shell and isinstance(block, ToolCall)):
+                parts.printer.add(block)
+        match envelope.event:
+            case PermissionRequest() as request:
+                parts.questions.add(request)
+                self.actions.arm_soon()
+            case PermissionResolved(request_id=request_id):
+                parts.questions.remove(request_id)
+                self.actions.close_reply()
+                self.actions.arm_soon()
+            case event if not envelope.task_id:
+                parts.conversation.apply(event)
+            case _:
+                pass
