@@ -28,7 +28,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError, SessionNotFound, StoreError
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role
-from clew.core.text import one_line, truncate_middle
+from clew.core.text import end_sentence, one_line, truncate_middle
 from clew.session.journal import Journal
 from clew.stores.protocol import Store
 from clew.tools.protocol import ToolOutput
@@ -157,7 +157,7 @@ async def answer_call(
     try:
         answer = await recall.answer(replace(request, skip=_find_own_question(journal), page=page))
     except (SessionError, StoreError) as error:
-        return ToolOutput(text=f"Error: {error}.", failed=True)
+        return ToolOutput(text=end_sentence(f"Error: {error}"), failed=True)
     return ToolOutput(text=answer.text)
 
 

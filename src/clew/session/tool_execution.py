@@ -15,7 +15,7 @@ from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.permissions import Access, DecidedBy, Decision, PermissionAnswer, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
-from clew.core.text import truncate_middle
+from clew.core.text import end_sentence, truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
@@ -142,7 +142,7 @@ def _deny(
     state: SessionState, prepared: Prepared, decision: Decision, error_code: str
 ) -> CallOutcome:
     state.decisions[prepared.call.call_id] = decision
-    output = ToolOutput(text=f"Permission denied: {decision.reason}.", failed=True)
+    output = ToolOutput(text=end_sentence(f"Permission denied: {decision.reason}"), failed=True)
     return CallOutcome(output=output, denied=True, error_code=error_code)
 
 

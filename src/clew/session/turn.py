@@ -24,6 +24,7 @@ from clew.core.events import Warned
 from clew.core.ids import EntryId
 from clew.core.messages import Image, Message, Part, Role, ToolCall, assistant, user
 from clew.core.permissions import PermissionMode
+from clew.core.text import pluralize
 from clew.providers.protocol import StopReason
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.hook_events import admit_prompt, check_stop, format_reminder
@@ -190,7 +191,9 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
-            raise TurnLimitReached(f"the model was called {calls} times and is not done")
+            raise TurnLimitReached(
+                f"the model was called {pluralize(calls, 'time')} and is not done"
+            )
         if calls:
             await _announce_mode(state)
         try:
