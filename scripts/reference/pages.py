@@ -30,6 +30,7 @@ PAGES = (
             "clew.sdk.host",
             "clew.sdk.pipe_client:PipeSession,connect,serve",
             "clew.sdk.client_json",
+            "clew.sdk.clipboard",
             "clew.sdk.subagents:AgentRequest,AgentResult",
             "clew.sdk.self_hosting",
         ),

@@ -10,7 +10,7 @@ from clew.core.context_state import LossReport
 from clew.core.entries import Body, Cleared, Compacted, Entry, MessageAdded, Rewound, Undone
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import ToolCall, assistant, tool_result, user
-from clew.core.todos import TodoItem, TodoStatus
+from clew.core.todos import TodoItem, TodoStatus, format_todos
 from tests.histories import SETUP
 
 REPORT = LossReport(
@@ -116,6 +116,17 @@ def test_a_compaction_keeps_the_list_and_a_clear_removes_it() -> None:
     assert fold(journal(*write(TWO), Cleared())).todos == ()
     assert fold(journal(*write(TWO), Cleared(), Undone(target=EntryId(5)))).todos == READ
     assert fold(journal(*write(TWO), Rewound(before=EntryId(3)))).todos == ()
+
+
+def test_a_list_is_shown_with_marks() -> None:
+    running = TodoItem(content="Run", status=TodoStatus.IN_PROGRESS, active_form="Running")
+
+    assert format_todos([*READ, running, TodoItem(content="Wait")]) == [
+        "[x] Find it",
+        "[>] Fix it",
+        "[>] Running",
+        "[ ] Wait",
+    ]
 
 
 def test_a_snapshot_has_the_list() -> None:

@@ -58,6 +58,8 @@ class SessionParts(Struct, kw_only=True):
     name: str
     language: str
     completer: PathCompleter
+    tool_origins: Mapping[str, str] = {}
+    """Where tools come from that are not built in, by name."""
 
     def system_prompt(self, language: str) -> str:
         """Return the system prompt as it would be now, in that language."""

@@ -37,6 +37,7 @@ def take_snapshot(
         last_entry=entries[-1].id if entries else EntryId(0),
         seq=parts.blueprint.bus.seq,
         todos=session.journal.view.todos,
+        effort=session.journal.view.setup.effort,
     )
 
 

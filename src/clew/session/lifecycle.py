@@ -170,11 +170,13 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
         state.gate.mode = PermissionMode(stored)
     state.plan_mode_told = stored == PermissionMode.PLAN
-    setup = replace(setup, tools=select_tools(state))
+    effort = state.options["effort"] or journal.view.setup.effort
+    setup = replace(setup, tools=select_tools(state), effort=effort)
     if state.options["max_context_tokens"] is None:
         setup = replace(setup, model=await find_facts(state, state.provider, setup.model))
     await _record_setup(journal, setup, state.options["calibrations"])
     _warn_if_unknown(state, setup.model)
+    _warn_if_effortless(state)
     if state.options["recall"]:
         recall = Recall(state.options["store"], journal, state.policy)
         state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
@@ -253,6 +255,13 @@ def _warn_if_unknown(state: SessionState, model: ModelFacts) -> None:
         )
 
 
+def _warn_if_effortless(state: SessionState) -> None:
+    setup = state.journal.view.setup
+    if state.find_effort_fields(setup.effort) is None:
+        why = f"{setup.model.name} on {state.provider.name} has no choice of reasoning effort"
+        state.emit(Warned(f"the effort {setup.effort} is not used: {why}"))
+
+
 def check_view(state: SessionState) -> None:
     """Read the whole view once, before the first model call, and warn of damaged entries."""
     if state.journal.unproven:
@@ -305,6 +314,7 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         state.tool_context = replace(state.tool_context, redact_values=values)
     state.journal.measure_by(meter_for(facts.name) or text_units)
     await _record_setup(state.journal, setup, state.options["calibrations"])
+    _warn_if_effortless(state)
     state.report_context()
 
 

@@ -141,6 +141,15 @@ class SessionState(Struct, kw_only=True):
             self.published_todos = todos
             self.emit(TodosChanged(todos))
 
+    def find_effort_fields(self, effort: str) -> Mapping[str, Any] | None:
+        """Return the fields that set the reasoning effort; None if the model has no such choice."""
+        if not effort:
+            return {}
+        # Few sessions choose an effort.
+        from clew.providers.effort import effort_fields  # noqa: PLC0415
+
+        return effort_fields(self.provider.name, self.journal.view.setup.model.name, effort)
+
     def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
         """Change the thresholds that are given.
 

@@ -218,6 +218,11 @@ class CommandHost(Protocol):
         ...
 
     @property
+    def tool_origins(self) -> Mapping[str, str]:
+        """Where tools come from, by name: a file or a package; built-in ones are left out."""
+        ...
+
+    @property
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name; empty if the session has none."""
         ...

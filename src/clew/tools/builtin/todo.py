@@ -8,16 +8,10 @@ from msgspec import Meta, Struct
 from clew.context.todo_list import TODO_WRITE
 from clew.core.permissions import Risk
 from clew.core.text import pluralize
-from clew.core.todos import TodoItem, TodoStatus
+from clew.core.todos import TodoItem, TodoStatus, format_todos
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolOutput
 
-_MARKS = {
-    TodoStatus.PENDING: "[ ]",
-    TodoStatus.IN_PROGRESS: "[>]",
-    TodoStatus.COMPLETED: "[x]",
-    TodoStatus.CANCELLED: "[-]",
-}
 _MOST = 100
 
 
@@ -57,13 +51,3 @@ def todo_tool() -> Tool:
         )
 
     return todo_write
-
-
-def format_todos(items: list[TodoItem] | tuple[TodoItem, ...]) -> list[str]:
-    """Return one line per task, with a mark for its status."""
-    return [f"{_MARKS[one.status]} {_words(one)}" for one in items]
-
-
-def _words(one: TodoItem) -> str:
-    is_active = one.status is TodoStatus.IN_PROGRESS
-    return one.active_form if is_active and one.active_form else one.content
