@@ -112,6 +112,7 @@ class _PrintJob:
                 sender.send_nowait(prompt)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(printer.watch)
+                tasks.start_soon(printer.note.run, launched.choice.model)
                 tasks.start_soon(_handle_signals, session, printer)
                 if self._arguments.input_format == "stream-json":
                     tasks.start_soon(self._feed, session, sender)
@@ -119,6 +120,7 @@ class _PrintJob:
                     sender.close()
                 failure = await self._run_prompts(session, receiver)
                 tasks.cancel_scope.cancel()
+            printer.note.end()
         printer.check()
         if self._usage_error is not None:
             raise self._usage_error

@@ -10,6 +10,7 @@ from msgspec import Struct
 from clew.cli.paint import stop_note
 from clew.cli.replies import LineReply
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
+from clew.cli.wait_note import WaitNote
 from clew.core.context_state import ContextState
 from clew.core.entries import MessageAdded
 from clew.core.events import (
@@ -178,6 +179,8 @@ class Printer:
         self._data: Mapping[str, object] | msgspec.UnsetType = msgspec.UNSET
         self._open_line = False
         self._lost: OutputLost | None = None
+        self.note = WaitNote()
+        """Says that the model has not answered yet."""
         self.left_by = 0
         """The signal that ended the program; 0 for none."""
 
@@ -273,6 +276,8 @@ class Printer:
             self._show_text(event)
 
     def _show_text(self, event: Event) -> None:
+        if isinstance(event, Warned | PermissionDenied):
+            self.note.restart()
         match event:
             case TextDelta(text=text) if self.style == "text" and not self._structured:
                 self._write(sanitize(text))
@@ -325,6 +330,7 @@ class Printer:
         self._write(f"{sanitize_json(text)}\n")
 
     def _write(self, text: str) -> None:
+        self.note.end()
         if self._lost is not None:
             return
         try:
