@@ -51,7 +51,7 @@ async def test_a_call_with_invalid_arguments_fails_before_the_user_is_asked() ->
     assert results[0].startswith("Invalid arguments for change")
 
 
-async def test_the_model_is_told_about_plan_mode_and_the_tools_stay_the_same() -> None:
+async def test_the_model_is_told_about_plan_mode_and_gets_its_tools() -> None:
     provider = ScriptedProvider(["a", "b", "c", "d"])
     gate = Gate(cwd=Path.cwd())
     async with Session(provider, model="m", tools=[change, look], gate=gate) as session:
@@ -65,7 +65,7 @@ async def test_the_model_is_told_about_plan_mode_and_the_tools_stay_the_same() -
     prompts = [request.messages[-1].text for request in provider.requests]
     assert "Plan mode" not in prompts[0]
     assert "Plan mode is active" in prompts[1]
-    assert "These tools work: Recall, look." in prompts[1]
+    assert "These tools work: look, Recall." in prompts[1]
     assert "Plan mode has ended" in prompts[2]
     assert "Plan mode" not in prompts[3]
     first, *_, last = provider.requests
@@ -92,4 +92,4 @@ async def test_a_tool_that_needs_its_arguments_does_not_break_plan_mode() -> Non
     async with Session(provider, model="m", tools=[Demanding(), look], gate=gate) as session:
         await session.run("one")
 
-    assert "These tools work: Recall, look." in provider.requests[0].messages[-1].text
+    assert "These tools work: look, Recall." in provider.requests[0].messages[-1].text

@@ -15,7 +15,16 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from clew.config.layers import Layer, Names, is_additive, iter_values, list_paths, merge, read_layer
+from clew.config.layers import (
+    Layer,
+    Names,
+    find_layer_mistakes,
+    is_additive,
+    iter_values,
+    list_paths,
+    merge,
+    read_layer,
+)
 from clew.config.schema import (
     ContextSection,
     LegacySection,
@@ -221,6 +230,20 @@ def load_settings(
         read_layer(place) for place in list_paths(cwd, user_home=user_home, clew_home=clew_home)
     )
     return _combine(layers, cwd=cwd, user_home=user_home, environ=environ, accepted=accepted)
+
+
+def load_sound(
+    cwd: Path, *, user_home: Path, clew_home: Path, environ: Mapping[str, str]
+) -> tuple[LoadedSettings, list[str]]:
+    """Return the settings of the files without mistakes, as if accepted, and all mistakes."""
+    mistakes: list[str] = []
+    layers: list[Layer] = []
+    for place in list_paths(cwd, user_home=user_home, clew_home=clew_home):
+        found = find_layer_mistakes(place)
+        mistakes += found
+        layers.append(Layer(place=place) if found else read_layer(place))
+    loaded = _combine(tuple(layers), cwd=cwd, user_home=user_home, environ=environ, accepted=True)
+    return loaded, mistakes
 
 
 def load_trusted(

@@ -20,6 +20,7 @@ from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import file_lock
+from clew.files.project_folder import keep_out_of_git
 
 TARGETS: Mapping[str, str] = {
     "user": "",
@@ -224,7 +225,9 @@ def _write(place: SettingsPath, data: bytes, *, new: bool) -> None:
         path = place.path
         if private:
             make_private_folder(path.parent)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            with keep_out_of_git(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
         path = path.resolve()
         mode = (0o600 if private else 0o644) if new else path.stat().st_mode & 0o777
         replace_file(path, data, mode=mode)

@@ -29,6 +29,7 @@ from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
+from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permissions import (
     can_save_rules,
     connect_gate,
@@ -43,6 +44,7 @@ from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
 from clew.session.model_call import ask_aside
+from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -155,6 +157,7 @@ class _Builder:
                 "tools": [
                     *tools,
                     ExecuteCommand(registry, lambda: commands, skills=False),
+                    ExitPlanMode(gate, commands.set_mode),
                     *([AgentTool(agents)] if offers_agents(options) else []),
                 ],
                 "gate": gate,
@@ -175,6 +178,7 @@ class _Builder:
             models=self._models(),
             name=options.get("name", ""),
             language=language,
+            completer=PathCompleter(blueprint.cwd, self._store, gate),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)

@@ -58,6 +58,8 @@ def preview_request(request: PermissionRequest) -> list[str]:
         case "Edit", {"old_string": str(old), "new_string": str(new), **rest}:
             scope = ["every occurrence:"] if rest.get("replace_all") else []
             return scope + _diff(f"{old}\n", f"{new}\n")
+        case "ExitPlanMode", {"plan": str(plan)}:
+            return plan.split("\n")
         case "Write", {"content": str(content)}:
             current = _read(request.target)
             return _diff(current, content) if current is not None else _format_addition(content)

@@ -13,6 +13,7 @@ from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import InteractiveOptions
+from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt
 from clew.sdk.subagents import AgentRunner
@@ -56,6 +57,9 @@ class SessionParts(Struct, kw_only=True):
     models: ModelSwitcher
     name: str
     language: str
+    completer: PathCompleter
+    tool_origins: Mapping[str, str] = {}
+    """Where tools come from that are not built in, by name."""
 
     def system_prompt(self, language: str) -> str:
         """Return the system prompt as it would be now, in that language."""

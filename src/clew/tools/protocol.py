@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
-from clew.core.permissions import Access, DeniedPaths
+from clew.core.permissions import Access, DeniedPaths, PermissionAnswer
 
 
 class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):
@@ -55,6 +55,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     allowed_paths: tuple[str, ...] = ()
     """The real paths that this call was allowed to use, for a command first the folder in which it
     starts; empty if nothing was decided."""
+    answer: PermissionAnswer | None = None
+    """The user's answer to the question of this call; see `Access.question`."""
     find_denied: Callable[[], DeniedPaths] | None = None
     """Finds the paths that processes must not reach. It may read folders: call it in a thread."""
     redact_values: tuple[str, ...] | None = ()

@@ -103,7 +103,7 @@ def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutpu
         if examine(part.path, part.shown).st_size > MAX_BYTES:
             return _read_large(part)
         data = load(part.path, part.shown)
-        if kind := _image_type(data):
+        if kind := find_image_type(data):
             ledger.note(part.path, data)
             return _image(part, data, kind)
         if data.startswith(b"%PDF-"):
@@ -119,7 +119,8 @@ def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutpu
     return _text(part, file, cells, context)
 
 
-def _image_type(data: bytes) -> str:
+def find_image_type(data: bytes) -> str:
+    """Return the media type of an image that models accept, by its first bytes; else empty."""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)), "")
