@@ -1,10 +1,10 @@
 """The unfinished block as lines for the live area."""
 
 from clew.core.text import pluralize
-from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningAgent, RunningTool, Todos
+from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningAgent, RunningTool
 from clew.tui.rendering.block_text import MIN_WIDTH, render_lines
 from clew.tui.rendering.lines import Line, Span, truncate_line, write_line
-from clew.tui.rendering.notes import format_seconds, indent_text, note_todos
+from clew.tui.rendering.notes import format_seconds, indent_text, list_todos
 from clew.tui.rendering.tool_text import describe_call
 from clew.tui.theme import Theme
 
@@ -32,7 +32,7 @@ def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: fl
         *_show_answer(live, width, rows, theme),
         *(line for tool in live.tools for line in _show_tool(tool, width, theme, now)),
         *(_show_agent(agent, width, theme, now) for agent in live.agents),
-        *(note_todos(Todos(live.todos), width, theme) if live.todos else ()),
+        *list_todos(live.todos, width, theme),
         *_show_work(live, width, theme, now),
     ]
     return [write_line(line) for line in lines[max(0, len(lines) - rows) :]] if rows > 0 else []
