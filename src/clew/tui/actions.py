@@ -1,9 +1,11 @@
 """What keys do: send, interrupt, answer, edit the queue, expand a block, leave."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Final
 
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.layout import Layout
 
 from clew.core.events import PermissionRequest
@@ -11,8 +13,9 @@ from clew.core.permissions import Approval
 from clew.core.text import pluralize
 from clew.tui.blocks import CommandReply, Notice
 from clew.tui.conversation import is_quit
+from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
-from clew.tui.questions import Choice, add_bars, format_request
+from clew.tui.questions import Choice, add_bars, format_target
 
 _TWICE_WITHIN: Final = 2.0
 """Seconds in which a key counts as pressed twice."""
@@ -91,6 +94,23 @@ class Actions:
         else:
             self._leave()
 
+    def open_editor(self) -> None:
+        """Edit the input in the user's own editor."""
+        buffer, editor = self._parts.input.buffer, find_editor(os.environ)
+        if not editor:
+            self._parts.hint = "set VISUAL or EDITOR to the editor that you want to use"
+            return
+        before = buffer.text
+
+        def edit() -> None:
+            text = edit_text(before, editor)
+            if text is None:
+                self._parts.hint = f"{editor[0]} failed; the input is unchanged"
+            else:
+                self._parts.feed.run(lambda: self._parts.input.replace(text))
+
+        run_in_terminal(edit, in_executor=True)
+
     # Runs.
 
     def interrupt(self) -> None:
@@ -161,6 +181,10 @@ class Actions:
         else:
             parts.printer.add(found, expanded=True)
 
+    def redraw(self) -> None:
+        """Draw the live area again."""
+        get_app().renderer.erase()
+
     # Questions.
 
     def arm_soon(self) -> None:
@@ -217,8 +241,9 @@ class Actions:
         request = self._parts.questions.current
         if request is not None:
             width = self._parts.printer.width
-            title, lines = format_request(request, width=width)
+            title, lines = format_target(request, width=width)
             rows = [title, *add_bars(lines, width=width, limit=None)]
+            rows += self._parts.draw_preview(width)
             self._parts.printer.add_text("".join(f"{row}\n" for row in rows))
 
     def _answer(self, request: PermissionRequest, choice: Choice) -> None:

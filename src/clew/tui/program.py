@@ -21,13 +21,14 @@ from clew.core.events import EntryAdded, Envelope
 from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
-from clew.sdk.folders import user_folder
+from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.launch import LaunchedSession, launch
 from clew.sdk.prompt_history import PromptHistory
 from clew.sdk.session_admin import StoredSession
 from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Block, Notice
 from clew.tui.leave import Leave, Open, Pick
+from clew.tui.options import load_options
 from clew.tui.picker import Row, can_draw, pick
 from clew.tui.plain import PlainApp
 from clew.tui.signals import exit_code, handle_signals
@@ -118,7 +119,8 @@ class _Program:
     def __init__(self, portal: BlockingPortal, options: ProgramOptions, *, first: str) -> None:
         self._portal, self._options, self._first = portal, options, first
         self._is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
-        self._theme = terminal_theme(plain=not self._is_live)
+        self._terminal = load_options(working_folder(), options.environ)
+        self._theme = terminal_theme(plain=not self._is_live, name=self._terminal.theme)
         self.left_by = 0
         """The signal that ended the program; 0 when the user left."""
         self._has_entries = False
@@ -156,7 +158,12 @@ class _Program:
             history=PromptHistory(user_folder() / "history"),
             folder=Path(now.cwd),
             terminal=terminal,
-            options=AppOptions(theme=self._theme, reflows=does_reflow(os.environ)),
+            options=AppOptions(
+                theme=self._theme,
+                terminal=self._terminal,
+                reflows=does_reflow(os.environ),
+                term=os.environ.get("TERM", ""),
+            ),
         )
         app.start(now)
         for block in blocks:
