@@ -28,7 +28,7 @@ UP, DOWN, ENTER, TAB, ESC = "\x1b[A", "\x1b[B", "\r", "\t", "\x1b"
 COLUMNS, ROWS = 100, 40
 _PROMPT = "> "
 _ASKS = "press a key, or"
-_PATIENCE = 60
+_PATIENCE = 20
 _KEPT = 5_000
 
 
@@ -143,16 +143,23 @@ class Person:
     async def says(self, line: str) -> list[str]:
         """Send a line at the prompt; returns what it brings, without the line itself."""
         await self.until(lambda: self.is_idle)
+        return await self.sends(line)
+
+    async def sends(self, line: str = "") -> list[str]:
+        """Press Enter after the line that is typed, and more; returns what it brings."""
         self.enters(line)
-        echo = f"❯ {line.splitlines()[0]}"[: self.screen.columns - 5]
-        await self.until(lambda: any(one.startswith(echo) for one in self._since()))
+        await self.until(lambda: any(one.startswith("❯ ") for one in self._since()))
         shown = await self.prompted()
-        first = next(place for place, one in enumerate(shown) if one.startswith(echo))
-        return _strip(shown[first + 1 + line.count("\n") :])
+        first = next(place for place, one in enumerate(shown) if one.startswith("❯ "))
+        while shown[first + 1 : first + 2] and shown[first + 1].startswith("  "):
+            first += 1  # further lines of what was sent
+            if not shown[first + 1 : first + 2] or not shown[first + 1]:
+                break
+        return _strip(shown[first + 1 :])
 
     def enters(self, line: str) -> None:
         """Send a line; what it brings is read from here on."""
-        self._line = self._row() if self._here().startswith(_PROMPT) else len(self.lines)
+        self._line = self._top()
         self.types(line.replace("\n", "\x1b\r") + ENTER)
 
     def types(self, text: str) -> None:
@@ -193,7 +200,7 @@ class Person:
     async def leaves(self) -> list[str]:
         """Press Ctrl-D, and wait for the end; returns the last words."""
         await self.until(lambda: self.is_idle)
-        self._line = self._row()
+        self._line = self._top()
         self.types(CTRL_D)
         return await self.is_left()
 
@@ -222,6 +229,15 @@ class Person:
 
     def _row(self) -> int:
         return len(self.screen.history.top) + self.screen.cursor.y
+
+    def _top(self) -> int:
+        """The first line behind what is printed, when nothing runs."""
+        row = self._row()
+        while row and not self.lines[row].startswith(_PROMPT.strip()):
+            row -= 1
+        while row and not self.lines[row - 1]:
+            row -= 1
+        return row
 
     def _here(self) -> str:
         """The line of the cursor, up to the cursor."""

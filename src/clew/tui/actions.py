@@ -19,6 +19,7 @@ from clew.tui.questions import Choice, add_bars, format_target
 
 _TWICE_WITHIN: Final = 2.0
 """Seconds in which a key counts as pressed twice."""
+_INTERRUPTING: Final = "interrupting …"
 _ARM_AFTER: Final = 0.2
 """Seconds that a question is visible before keys answer it."""
 _PAUSE: Final = 0.7
@@ -79,7 +80,7 @@ class Actions:
         if parts.input.buffer.text:
             parts.input.buffer.reset()
             parts.editing = None
-        elif parts.conversation.is_busy or parts.questions:
+        elif parts.conversation.is_active or parts.questions:
             self.interrupt()
         elif now - self._quit_offered < _TWICE_WITHIN:
             self._leave()
@@ -116,7 +117,7 @@ class Actions:
     def interrupt(self) -> None:
         """Abort the run; the queued prompts stay."""
         self._parts.conversation.abort()
-        self._parts.hint = "interrupting …"
+        self._parts.hint = _INTERRUPTING
 
     def escape(self) -> None:
         """Interrupt the run; pressed twice, edit the previous prompt."""
@@ -127,17 +128,19 @@ class Actions:
             parts.editing = None
             parts.input.buffer.reset()
         elif is_second:
-            self._edit_after_abort = parts.conversation.is_busy
+            self._edit_after_abort = parts.conversation.is_active
             if not self._edit_after_abort:
                 self.edit_previous()
-        elif parts.conversation.is_busy:
+        elif parts.conversation.is_active:
             self.interrupt()
         elif not parts.input.buffer.text and parts.conversation.previous is not None:
             parts.hint = "press Esc again to edit the previous prompt"
 
     def follow_up(self) -> None:
         """Do what waited for the end of a run."""
-        if self._edit_after_abort and not self._parts.conversation.is_busy:
+        if self._parts.hint == _INTERRUPTING and not self._parts.conversation.is_active:
+            self._parts.hint = ""
+        if self._edit_after_abort and not self._parts.conversation.is_active:
             self._edit_after_abort = False
             self.edit_previous()
 

@@ -24,7 +24,7 @@ from clew.core.sanitize import sanitize
 from clew.sdk.client import CommandInfo, SessionClient, SessionSnapshot
 from clew.sdk.prompt_history import PromptHistory
 from clew.tui.actions import Actions
-from clew.tui.blocks import Block, Notice, ToolCall
+from clew.tui.blocks import Block, Notice
 from clew.tui.completion import CommandItem, make_menu
 from clew.tui.conversation import Conversation
 from clew.tui.custom_status import CustomStatus
@@ -177,7 +177,10 @@ class App:
 
         def done(future: "Future[list[CommandInfo]]") -> None:
             if not future.cancelled() and future.exception() is None:
-                self._menu = make_menu(future.result())
+                found = future.result()
+                self._menu = make_menu(found)
+                names = [one.name for one in found if one.source == "builtin"]
+                self.parts.conversation.builtins = frozenset(names)
 
         self.call(self._client.commands, done)
 
@@ -249,7 +252,7 @@ class App:
 
     def _report_state(self) -> None:
         """Show in the window title and in the user's status line what the session does."""
-        parts, is_busy = self.parts, self.parts.conversation.is_busy
+        parts, is_busy = self.parts, self.parts.conversation.is_active
         name = parts.status.status.name or self._folder.name
         doing = " · asks" if parts.questions else " · works" if is_busy else ""
         self._notifier.set_title(f"clew · {name}{doing}")
@@ -262,8 +265,7 @@ class App:
         parts = self.parts
         parts.status.update(envelope)
         for block in parts.transcript.apply(envelope):
-            if not (parts.conversation.in_shell and isinstance(block, ToolCall)):
-                parts.printer.add(block)
+            parts.printer.add(block)
         match envelope.event:
             case PermissionRequest() as request:
                 parts.questions.add(request)

@@ -40,6 +40,8 @@ STYLE = Style(
     ]
 )
 _MAX_QUEUE = 3
+_AIRY = 6
+"""With as many free rows, an empty one separates the live area from what is printed."""
 _STATUS_FROM = 3
 """A window with fewer rows shows no status line."""
 
@@ -133,6 +135,8 @@ class LiveArea:
         asked = draw_questions(view.questions, preview, width=width, rows=room) if room > 0 else []
         room -= len(asked)
         live = view.draw_live(width=width, rows=room) if room > 0 else []
+        if room - len(live) >= _AIRY and (not live or live[0]):
+            live = ["", *live]
         return [
             *(to_formatted_text(ANSI(line)) for line in live[-room:] if room > 0),
             *(_style_line(line) for line in (*asked, *below)),

@@ -64,7 +64,7 @@ class Parts:
         """The status of the session, with what only the terminal knows."""
         status = self.status.status
         queued = len(self.list_queue()) or status.queued
-        return replace(status, queued=queued, is_running=self.conversation.is_busy)
+        return replace(status, queued=queued, is_running=self.conversation.is_active)
 
     def draw_status(self, width: int) -> tuple[StatusPart, ...]:
         """Return the status line: the user's own, or the usual one."""

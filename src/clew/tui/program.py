@@ -24,7 +24,7 @@ from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
 from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.launch import LaunchedSession, launch
 from clew.sdk.prompt_history import PromptHistory
-from clew.sdk.session_admin import StoredSession
+from clew.sdk.session_admin import StoredSession, list_sessions, project_store
 from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Block, Notice
 from clew.tui.leave import Leave, Open, Pick
@@ -260,6 +260,29 @@ class _Program:
         if place is None:
             return None
         return records[place].id if place < len(records) else ""
+
+
+def choose_session(options: ProgramOptions) -> str | None:
+    """Let the user choose one of the folder's sessions; None if there is none, or no choice."""
+    cwd = working_folder()
+    environ = os.environ if options.environ is None else options.environ
+
+    async def load() -> list[StoredSession]:
+        place = project_store(cwd, environ)
+        try:
+            return await list_sessions(place, limit=_MAX_SESSIONS)
+        finally:
+            await place.store.aclose()
+
+    records = anyio.run(load)
+    live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    theme = terminal_theme(plain=not live)
+    if not records:
+        write_out("there are no sessions in this folder yet; clew starts one\n")
+        return None
+    rows = [Row(describe_session(record)) for record in records]
+    place = pick("Which session do you want to resume?", rows, theme=theme, live=live)
+    return None if place is None else records[place].id
 
 
 def describe_session(record: StoredSession) -> str:
