@@ -188,6 +188,8 @@ ASKED_ABOUT = {
     ],
     "Edit(./deep/x)": ["mv sub/deep .", "mv -t . sub/deep", "cp -r sub/deep ."],
     "Edit(./x~)": ["ln --backup sub/x", "cp -b sub/x .", "mv --suffix=~ sub/x ."],
+    "Edit(./a)": ["mkdir -p a/../b", "install -d a/../../x/../b"],
+    "Edit(./out.zip)": ["zip -uO out x.zip", "zip out x"],
     "Edit(./new/x)": ["unzstd --output-dir-mirror=new x.zst", "tar xf a.tar -C new"],
 }
 

@@ -11,6 +11,7 @@ from wcwidth import wcwidth
 
 from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.ids import EntryId
+from clew.core.todos import TodoItem, TodoStatus
 from clew.core.tool_states import ToolOutcome
 from clew.tools.builtin.diff import compare
 from clew.tui.blocks import (
@@ -29,7 +30,6 @@ from clew.tui.blocks import (
     ServerTool,
     ShellOutput,
     Thinking,
-    Todo,
     Todos,
     ToolCall,
     UserPrompt,
@@ -110,7 +110,7 @@ def blocks(text: str) -> list[Block]:
         CommandReply(text=text, style="markdown"),
         ShellOutput(command=text, text=text, number=5),
         Plan(text=text),
-        Todos((Todo(text=text, state="in_progress"), Todo(text=text))),
+        Todos((TodoItem(content=text, status=TodoStatus.IN_PROGRESS), TodoItem(content=text))),
     ]
 
 
@@ -178,7 +178,7 @@ def test_the_live_area_has_at_most_so_many_rows_and_columns(
         tools=(RunningTool(call_id="1", name=text, arguments=text, since=2.0, line=text),),
         agents=(RunningAgent(task_id="t", agent=text, since=1.0, line=text),),
         retry=RetryWait(reason=text, until=9.0, attempt=2, attempts=3),
-        todos=(Todo(text=text),),
+        todos=(TodoItem(content=text),),
     )
 
     lines = render_live(live, width=width, rows=rows, theme=theme, now=5.0)
@@ -297,6 +297,20 @@ def test_a_running_tool_shows_its_time_and_its_newest_line() -> None:
     )
 
     assert [line[2:] for line in lines] == ["Bash make · 12 s", "[3/9] CC x.o"]
+
+
+def test_a_todo_list_is_a_line_and_in_the_live_area_a_list() -> None:
+    items = (
+        TodoItem(content="Read", status=TodoStatus.COMPLETED),
+        TodoItem(content="Fix", status=TodoStatus.IN_PROGRESS, active_form="Fixing"),
+        TodoItem(content="Test it\nwell"),
+    )
+
+    assert show(Todos(items)) == "* todo list: 1 of 3 done · now: Fixing\n"
+    assert show(Todos(())) == "* todo list: empty\n"
+    assert render_live(
+        LiveBlock(since=1.0, answer="x", todos=items), width=20, rows=9, theme=PLAIN, now=2.0
+    ) == ["x", "  [x] Read", "  [>] Fixing", "  [ ] Test it well"]
 
 
 def test_plain_text_has_no_signs_and_no_boxes() -> None:

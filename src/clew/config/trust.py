@@ -23,6 +23,7 @@ from clew.core.redaction import redact
 from clew.core.text import truncate
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import file_lock
+from clew.files.tool_files import TOOL_FOLDER, ToolFile
 
 _PRIVATE_FILE = 0o600
 
@@ -134,7 +135,7 @@ _MODES = tuple(str(mode) for mode in PermissionMode)
 """The strictest first."""
 _MAX_SHOWN = 200
 _BY_DANGER: tuple[tuple[str, ...], ...] = (
-    ("hooks.", "statusLine"),
+    ("hooks.", "statusLine", "tools"),
     ("env.",),
     ("currentProvider", "provider"),
     ("permissions.allow",),
@@ -150,6 +151,14 @@ class WithheldSetting(Struct, frozen=True, kw_only=True):
     key: str
     why: str
     """What it would do; continues a sentence that begins with the key."""
+
+
+def withhold_tools(files: Sequence[ToolFile]) -> list[WithheldSetting]:
+    """Return what the user must accept before the tools of a project are loaded."""
+    return [
+        WithheldSetting(path=file.path, key=TOOL_FOLDER, why="run as Python code inside Clew")
+        for file in files
+    ]
 
 
 class ScreenedLayer(Struct, frozen=True, kw_only=True):

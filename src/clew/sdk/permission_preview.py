@@ -1,5 +1,6 @@
 """What a tool call would do, as lines to show before the user allows it."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,24 @@ _MAX_BYTES = 1_000_000
 """Larger files are shown as new content, not as a diff."""
 
 
-def preview_change(request: PermissionRequest) -> FileChange | None:
+def preview_change(request: PermissionRequest, *, cwd: str = "") -> FileChange | None:
     """Return what an Edit or Write call would change, as its result will report it.
 
     None for other calls, for a file that cannot be read here, and for a call that would fail or
     change nothing. The text contains text of the model and of files.
+
+    Args:
+        request: The request.
+        cwd: The folder in which the session works; by default that of this process.
     """
+    target = str(Path(cwd, _expand(request.target)))
     match request.tool_name, request.arguments:
         case "Edit", {"file_path": str(path), "old_string": str(), "new_string": str()}:
-            before = _read(request.target)
+            before = _read(target)
             after = None if before is None else _apply(before, request.arguments)
         case "Write", {"file_path": str(path), "content": str(after)}:
-            before = _read(request.target)
-            if before is None and Path(request.target).exists():
+            before = _read(target)
+            if before is None and os.path.lexists(target):
                 return None
         case _:
             return None
@@ -52,6 +58,8 @@ def preview_request(request: PermissionRequest) -> list[str]:
         case "Edit", {"old_string": str(old), "new_string": str(new), **rest}:
             scope = ["every occurrence:"] if rest.get("replace_all") else []
             return scope + _diff(f"{old}\n", f"{new}\n")
+        case "ExitPlanMode", {"plan": str(plan)}:
+            return plan.split("\n")
         case "Write", {"content": str(content)}:
             current = _read(request.target)
             return _diff(current, content) if current is not None else _format_addition(content)
@@ -88,14 +96,21 @@ def _format_addition(content: str) -> list[str]:
     return [f"+{line}" for line in content.removesuffix("\n").split("\n")]
 
 
+def _expand(target: str) -> Path:
+    try:
+        return Path(target).expanduser()
+    except RuntimeError:
+        return Path(target)
+
+
 def _read(target: str) -> str | None:
     try:
-        path = Path(target).expanduser()
+        path = _expand(target)
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             return None
         # As the model saw it: a mark that stays is no change.
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             return redact(file.read())
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError):
         return None

@@ -1,5 +1,7 @@
 """`SessionSpec`: what another process needs to open the same session."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from clew.session.config import DataOptions
@@ -52,6 +54,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Instructions at the end of the system prompt."""
     add_dirs: tuple[str, ...] = ()
     """Folders outside `cwd` that tools may read."""
+    answer_schema: dict[str, Any] = {}
+    """A JSON Schema for the answers; see `clew.sdk.structured_answer`. Empty for none."""
     log_level: str = ""
     """Write a session log of this level; empty for none."""
     options: DataOptions = {}

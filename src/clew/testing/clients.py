@@ -41,6 +41,12 @@ from clew.sdk.client import (
     run_line,
     wait_for_run,
 )
+from clew.testing.client_features import (
+    attaches_files,
+    completes_paths,
+    presents_a_plan,
+    shows_the_todo_list,
+)
 from clew.testing.client_streams import (
     SECONDS,
     ClientCheck,
@@ -373,6 +379,10 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     announces_retries,
     reports_the_output_of_running_tools,
     pages_through_the_history,
+    presents_a_plan,
+    shows_the_todo_list,
+    attaches_files,
+    completes_paths,
     serves_two_clients_alike,
 )
 """Every check; each takes a function that opens a client."""

@@ -29,6 +29,7 @@ from clew.core.events import (
 from clew.core.json_text import decode_json
 from clew.core.tool_states import ToolState, first_argument
 from clew.tui.blocks import (
+    TODO_WRITE,
     AgentNote,
     Answer,
     Block,
@@ -231,6 +232,8 @@ class RunningTools:
             self._by_user.discard(event.call_id)
             command = str(_decode(call.arguments).get("command", ""))
             return [ShellOutput(command=command, text=event.display, failed=event.failed)]
+        if event.name == TODO_WRITE and not event.failed:
+            return []  # `TodosChanged` shows the list.
         return [
             ToolCall(
                 name=event.name,

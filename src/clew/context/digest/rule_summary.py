@@ -27,7 +27,7 @@ _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_BESIDE_NOTES = 0.4
+_BESIDE_NOTES = 0.25
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.34
 _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40

@@ -206,7 +206,7 @@ def _cut_start(text: str, size: int) -> str:
 _LEAST_REQUEST = 240
 """Requests are shortened to this many characters before any is omitted."""
 _LEAST_TASK = 20
-_MOST_CONCLUSION = 1_200
+_LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
@@ -312,6 +312,8 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
     wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
+        if room < _LEAST_ANSWER:
+            break
         turn = turns[place]
         head = f"→ {_name_outcome(turn)}"
         is_done = turn.outcome is TurnOutcome.ANSWERED or not done

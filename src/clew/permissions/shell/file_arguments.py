@@ -28,6 +28,7 @@ _MAX_CLUSTER = 8
 _MAX_INNER = 20
 _TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
 _TAR_EXTRACTS = word_set("-x --extract --get")
+_MAKES_PARENTS = word_set("mkdir install")
 _BACKS_UP = word_set("-b --backup -S --suffix")
 _INTO_LAST = (Operands.LAST_WRITTEN, Operands.MOVED)
 
@@ -105,6 +106,8 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     yield from _listed_files(arguments, table)
     yield from _copied_files(arguments, table)
     yield from _files_beside(arguments, table)
+    if program in _MAKES_PARENTS:
+        yield from _passed_folders(arguments, table)
     if table.writes_tree and not _only_inspects(arguments, table):
         yield FileAccess(path=_word(table.writes_tree), writes=True, tree=True)
     if program == "tar" and _uses(arguments, _TAR_EXTRACTS):
@@ -285,11 +288,20 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
                     yield FileAccess(path=path, writes=False, tree=True)
 
 
+def _passed_folders(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    """Yield the folders that `mkdir -p a/../b` makes on its way."""
+    for file in _operand_files(arguments, table):
+        for up in re.finditer(r"/\.\.", file.path.text):
+            path = _word(file.path.text[: up.start()], file.path)
+            yield FileAccess(path=path, writes=True)
+
+
 def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
     """Yield files with names such as `x~`, `x.gz` and `x.orig`."""
     if not (table.writes_beside or _uses(arguments, table.modifies)):
         return
-    for file in _operand_files(arguments, table):
+    named = (file for file in _option_files(arguments, table) if not file.tree)
+    for file in (*_operand_files(arguments, table), *named):
         if file.writes:
             text = file.path.text
             patterns = [f"{text}*"]

@@ -6,6 +6,7 @@ Every line of a model or a file stands behind a bar, so that it cannot imitate C
 from clew.core.events import PermissionRequest
 from clew.core.text import pluralize
 from clew.sdk.permission_preview import preview_change, preview_request
+from clew.tui.blocks import EXIT_PLAN_MODE
 from clew.tui.rendering.block_text import MIN_WIDTH
 from clew.tui.rendering.diff_text import render_diff
 from clew.tui.rendering.lines import Line, Span, chop_line, count_line, truncate_line, write_line
@@ -16,7 +17,12 @@ _STYLES = {"+": "added", "-": "removed"}
 
 
 def render_preview(
-    request: PermissionRequest, *, width: int, theme: Theme, most: int | None = None
+    request: PermissionRequest,
+    *,
+    width: int,
+    theme: Theme,
+    most: int | None = None,
+    cwd: str = "",
 ) -> list[str]:
     """Return what a call would do beyond its target, as ANSI lines without line breaks.
 
@@ -27,10 +33,11 @@ def render_preview(
         width: The columns of the terminal; no line is wider.
         theme: Colours and characters.
         most: The maximum number of lines; a last line counts the others.
+        cwd: The folder in which the session works; by default that of this process.
     """
     bar: Line = (Span(f"  {theme.glyph('│')} ", theme.sgr("dim")),)
     room = max(width, MIN_WIDTH) - count_line(bar)
-    change = preview_change(request)
+    change = preview_change(request, cwd=cwd)
     if change is not None:
         lines = render_diff(change, width=room, theme=theme, most=most)
     else:
@@ -41,6 +48,8 @@ def render_preview(
 def _render_rest(
     request: PermissionRequest, width: int, theme: Theme, most: int | None
 ) -> list[Line]:
+    if request.tool_name == EXIT_PLAN_MODE:
+        return []  # The plan is printed above the question.
     texts = split_text("\n".join(preview_request(request)), theme)
     if texts == [""]:
         return []
