@@ -156,7 +156,7 @@ class _Program:
         app = App(
             launched.session,
             self._portal.start_task_soon,
-            history=PromptHistory(user_folder() / "history"),
+            history=PromptHistory(user_folder() / "history", launched.list_secrets),
             folder=Path(now.cwd),
             terminal=terminal,
             options=AppOptions(
