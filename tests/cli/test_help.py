@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.arguments import parse_arguments, parser
+from clew.cli.arguments import parse_arguments, parser, session_spec
 from clew.cli.completions import make_script
 from clew.cli.main import main
 from clew.cli.subcommands import SHELLS, SUMMARIES
@@ -114,3 +114,14 @@ def test_the_command_prints_the_script(tmp_path: Path) -> None:
     )
 
     assert done.stdout.strip() == make_script("bash").strip()
+
+
+def test_a_session_that_is_opened_later_keeps_its_own_model_and_mode() -> None:
+    flags = ["--model", "m", "--permission-mode", "plan", "--window", "9000", "--max-turns", "3"]
+    arguments = parse_arguments([*flags, "--base-url", "http://127.0.0.1:9/v1"])
+
+    first, later = session_spec(arguments), session_spec(arguments, resume="abc")
+
+    assert (first.model, first.permission_mode, first.window) == ("m", "plan", 9_000)
+    assert (later.model, later.base_url, later.permission_mode, later.window) == ("", "", "", None)
+    assert (later.resume, later.max_turns) == ("abc", 3)

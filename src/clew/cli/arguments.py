@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from clew.cli.argument_parser import (
     CommandParser,
     parse_count,
@@ -242,8 +244,13 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
 
 
 def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionSpec:
-    """Return the session that the flags describe; `resume` names another one to resume."""
-    return SessionSpec(
+    """Return the session that the flags describe.
+
+    Args:
+        arguments: The flags.
+        resume: Another session, which the user opened later: it keeps its own model and mode.
+    """
+    spec = SessionSpec(
         cwd=str(working_folder()),
         provider=arguments.provider or "",
         base_url=arguments.base_url or "",
@@ -264,4 +271,9 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         effort=arguments.effort or "",
         append_system_prompt=arguments.append_system_prompt or "",
         add_dirs=tuple(arguments.add_dirs),
+    )
+    if not resume:
+        return spec
+    return replace(
+        spec, provider="", base_url="", model="", window=None, permission_mode="", effort=""
     )
