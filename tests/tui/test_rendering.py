@@ -317,7 +317,7 @@ def test_a_todo_list_is_a_line_and_in_the_live_area_a_list() -> None:
     assert show(Todos(())) == "* todo list: empty\n"
     assert render_live(
         LiveBlock(since=1.0, answer="x", todos=items), width=20, rows=9, theme=PLAIN, now=2.0
-    ) == ["x", "  [x] Read", "  [>] Fixing", "  [ ] Test it well"]
+    ) == ["", "x", "  [x] Read", "  [>] Fixing", "  [ ] Test it well"]
 
 
 def test_plain_text_has_no_signs_and_no_boxes() -> None:
