@@ -15,7 +15,7 @@ from clew.cli.subcommands import SUMMARIES, add_subcommands
 from clew.core.permissions import PermissionMode
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
-from clew.sdk.spec import SessionSpec
+from clew.sdk.spec import EFFORTS, SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
@@ -137,6 +137,9 @@ def _add_model_group(group: argparse._ArgumentGroup) -> None:
         "--window", type=parse_window, metavar="TOKENS", help="context window of the model"
     )
     group.add_argument(
+        "--effort", choices=EFFORTS, metavar="LEVEL", help="reasoning effort: low, medium or high"
+    )
+    group.add_argument(
         "--budget", type=parse_dollars, metavar="USD", help="stop before the session costs more"
     )
     group.add_argument(
@@ -238,6 +241,7 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         log_level=arguments.log_level or "",
         allowed_tools=tuple(arguments.allowed_tools),
         disallowed_tools=tuple(arguments.disallowed_tools),
+        effort=arguments.effort or "",
         append_system_prompt=arguments.append_system_prompt or "",
         add_dirs=tuple(arguments.add_dirs),
     )

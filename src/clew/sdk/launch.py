@@ -140,6 +140,8 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
         options["name"] = spec.name
     if spec.language:
         options["language"] = spec.language
+    if spec.effort:
+        options["effort"] = spec.effort
     options["append_system_prompt"] = spec.append_system_prompt
     if spec.answer_schema:
         _require_schema(options, spec.answer_schema, choice.provider.name)

@@ -17,7 +17,7 @@ from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
 from clew.core.sanitize import sanitize
 from clew.sdk.client import SessionClient, SessionSnapshot
-from clew.tui.blocks import Block, CommandReply, ToolCall, UserPrompt
+from clew.tui.blocks import Block, CommandReply, UserPrompt
 from clew.tui.conversation import Conversation, is_quit
 from clew.tui.leave import Leave, Quit, leave_for
 from clew.tui.questions import MAX_LINES, add_bars, format_request, list_choices
@@ -219,8 +219,7 @@ class PlainApp:
     def _apply(self, envelope: Envelope) -> None:
         self._status.update(envelope)
         for block in self._transcript.apply(envelope):
-            by_hand = self._conversation.in_shell and isinstance(block, ToolCall)
-            if not by_hand and not isinstance(block, UserPrompt):
+            if not isinstance(block, UserPrompt):
                 self._print(block)
         if isinstance(envelope.event, PermissionRequest):
             self._ask(envelope.event)
