@@ -46,11 +46,9 @@ An empty field should count as zero:
 amount = int(text or 0)
 ```
 
-Shall I change it and add a test?
+Shall I change it?
 """
-_TESTS = (
-    "Done: an empty amount is 0 now. The test covers `tea;12`, `sugar;` and a missing semicolon."
-)
+_DONE = "Done: an empty amount is 0 now. Run the report again to see it."
 _SUMMARY = """\
 Goal: reports with empty fields must not fail. parse() in report.py splits a line at the semicolon
 and treats an empty amount as 0. The user wants one record per line and no new dependency. Read so
@@ -87,7 +85,7 @@ async def _record_edit(folder: Path) -> AsyncIterator[tuple[str, str, list[list[
     project = folder / "project"
     project.mkdir()
     (project / "report.py").write_text(_CODE)
-    edit = {
+    edit: dict[str, object] = {
         "file_path": "report.py",
         "old_string": "    return Record(name, int(amount))",
         "new_string": "    return Record(name, int(amount or 0))",
@@ -96,7 +94,7 @@ async def _record_edit(folder: Path) -> AsyncIterator[tuple[str, str, list[list[
         _reply("", ("Read", {"file_path": "report.py"}), tokens=5_210, thinking="Look first."),
         _reply(_ANSWER, tokens=5_940),
         _reply("I change one line.", ("Edit", edit), tokens=6_120),
-        _reply(_TESTS, tokens=6_480),
+        _reply(_DONE, tokens=6_480),
     )
     async with (
         fake_openai(*script) as server,
@@ -155,6 +153,7 @@ async def _wait_for_input(terminal: Recorder, text: str = "", tokens: str = "") 
             lines[-1].startswith("gpt-4o")
             and lines[-2] == ">"
             and tokens in lines[-1]
+            and "interrupts" not in lines[-1]
             and any(text in line for line in lines)
         )
     )

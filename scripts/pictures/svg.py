@@ -6,7 +6,7 @@ from html import escape, unescape
 
 from scripts.pictures.recorder import COLUMNS, Run
 
-_CELL, _ROW, _MARGIN, _TOP = 8.4, 18, 14, 34
+_CELL, _ROW, _MARGIN, _TOP = 8.4, 18, 14, 48
 _PAPER, _INK = "#16181d", "#d7dae0"
 _COLOURS = {
     "dim": "#868c98",
