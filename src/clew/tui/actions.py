@@ -11,7 +11,7 @@ from prompt_toolkit.layout import Layout
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.text import pluralize
-from clew.tui.blocks import CommandReply, Notice
+from clew.tui.blocks import Block, Notice
 from clew.tui.conversation import is_quit
 from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
@@ -60,8 +60,8 @@ class Actions:
         editing, parts.editing = parts.editing, None
         if is_quit(text):
             self._leave()
-        elif text.partition(" ")[0].lower() == "/show":
-            self.show(text.partition(" ")[2])
+        elif (block := self._find_block(text)) is not None:
+            parts.printer.add(block, expanded=True)
         elif not text:
             parts.conversation.release()
         elif editing is not None and not text.startswith(("/", "!")):
@@ -167,22 +167,16 @@ class Actions:
         else:
             self._parts.printer.add(newest, expanded=True)
 
-    def show(self, arguments: str) -> None:
-        """Print a numbered block in full: `/show #3`; without a number, the newest."""
-        parts, number = self._parts, arguments.strip().removeprefix("#")
+    def _find_block(self, line: str) -> Block | None:
+        """Return the block that `/show #3` names; None for other lines and unknown numbers."""
+        command, _, number = line.partition(" ")
+        number = number.strip().removeprefix("#")
+        if command.lower() != "/show":
+            return None
         if not number:
-            self.expand()
-            return
-        found = (
-            parts.transcript.find(int(number[:9]))
-            if number.isascii() and number.isdecimal()
-            else None
-        )
-        if found is None:
-            text = "clew: there is no such block; give a number from the screen, such as /show #3"
-            parts.printer.add(CommandReply(text=text, failed=True))
-        else:
-            parts.printer.add(found, expanded=True)
+            return self._parts.transcript.newest
+        is_number = number.isascii() and number.isdecimal()
+        return self._parts.transcript.find(int(number[:9])) if is_number else None
 
     def redraw(self) -> None:
         """Draw the live area again."""

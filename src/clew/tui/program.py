@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -75,7 +75,8 @@ def run(spec_for: SpecFor, options: ProgramOptions) -> int:
         options: How to run it.
     """
     session_id, first, again = "", options.first, False
-    with silence_keyboard(), start_blocking_portal() as portal:
+    is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    with silence_keyboard() if is_live else nullcontext(), start_blocking_portal() as portal:
         while True:
             program = _Program(portal, options, first=first)
             leave = program.run(spec_for(session_id, again=again), again=again)
