@@ -33,10 +33,12 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         return parser().parse_args(argv)
     top = _top_parser()
     top.add_argument("start", nargs="?", metavar="PROMPT", help=argparse.SUPPRESS)
+    # Flags before a subcommand, which has others: `clew --base-url URL simulate FILE --ask MODEL`.
+    given = [each for each in argv if each not in ("-h", "--help")]
+    if argparse.ArgumentParser.parse_known_args(top, given)[0].start in SUMMARIES:
+        return parser().parse_args(argv)
     found = top.parse_args(argv)
     found.command = None
-    if found.start in SUMMARIES:
-        return parser().parse_args(argv)
     _check_start(top, argv, found)
     return found
 

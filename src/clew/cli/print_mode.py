@@ -160,7 +160,7 @@ class _PrintJob:
         return None
 
     async def _execute(self, session: SessionClient, prompt: str) -> None:
-        printer, line = self._printer, prompt.strip()
+        line = prompt.strip()
         name = line[1:].split(maxsplit=1)[:1] if line.startswith("/") else []
         known = [command.name for command in await session.commands()] if name else []
         if not name or name[0].lower() not in (one.lower() for one in known):
@@ -171,13 +171,7 @@ class _PrintJob:
             await self._ask(session, prompt)
             return
         outcome, result = await run_line(session, line)
-        reply = make_reply(outcome, result, line)
-        if reply.pick is not None or reply.open is not None:
-            raise SessionError(
-                f"/{outcome.name} works only at the interactive prompt; choose the session with"
-                " --continue, --resume ID or --fork ID, or start a new one without them"
-            )
-        printer.show_reply(reply)
+        self._printer.show_reply(make_reply(outcome, result))
 
     async def _ask(self, session: SessionClient, prompt: str) -> None:
         if self._schema is None:

@@ -225,7 +225,7 @@ class Printer:
 
     def show_reply(self, reply: LineReply) -> None:
         """Write the result of a command."""
-        text = "\n".join(filter(None, (*reply.lines, reply.output, reply.answer)))
+        text = reply.text
         if text:
             self._text = text
             if self.style == "text":

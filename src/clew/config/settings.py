@@ -32,6 +32,8 @@ from clew.config.schema import (
     SandboxSection,
     SessionSection,
     SettingsFile,
+    StatusLineSection,
+    TerminalSection,
 )
 from clew.config.trust import (
     ScreenedLayer,
@@ -84,6 +86,8 @@ class Settings:
     context: ContextSection = field(default_factory=ContextSection)
     session: SessionSection = field(default_factory=SessionSection)
     sandbox: SandboxSection = field(default_factory=SandboxSection)
+    terminal: TerminalSection = field(default_factory=TerminalSection)
+    status_line: StatusLineSection | None = None
     unused: tuple[UnusedKey, ...] = ()
 
 
@@ -108,6 +112,8 @@ def build_settings(
         context=file.context,
         session=file.session,
         sandbox=file.sandbox,
+        terminal=file.terminal,
+        status_line=file.status_line or None,
         unused=tuple(
             UnusedKey(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
         ),

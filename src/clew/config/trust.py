@@ -135,7 +135,7 @@ _MODES = tuple(str(mode) for mode in PermissionMode)
 """The strictest first."""
 _MAX_SHOWN = 200
 _BY_DANGER: tuple[tuple[str, ...], ...] = (
-    ("hooks.", "tools"),
+    ("hooks.", "statusLine", "tools"),
     ("env.",),
     ("currentProvider", "provider"),
     ("permissions.allow",),
@@ -232,6 +232,7 @@ _HARMLESS = frozenset(
         ("permissions", "deny"),
         ("permissions", "disableBypassPermissionsMode"),
         ("session", "recall"),
+        ("terminal", "theme"),
     }
 )
 
@@ -319,8 +320,14 @@ def _reasons(path: Names, value: Any) -> Iterator[str]:
         case (("provider" | "providers"), *_):
             yield "changes the connection to a provider"
         case _:
-            too_low = ", too low to work with" if _is_crippling(path, value) else ""
-            yield f"would be {str(value).lower()}{too_low}"
+            yield _describe(path, value)
+
+
+def _describe(path: Names, value: Any) -> str:
+    if path == ("statusLine", "command"):
+        return f"runs `{value}` for the status line"
+    too_low = ", too low to work with" if _is_crippling(path, value) else ""
+    return f"would be {str(value).lower()}{too_low}"
 
 
 def _host(address: str) -> str:

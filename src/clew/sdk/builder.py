@@ -350,7 +350,13 @@ def make_hooks(
         )
         return (await agents.run(request)).text
 
-    values = tuple(agents.options.get("redact_values", ()))
+    def redact_output(text: str) -> str:
+        values = tuple(agents.options.get("redact_values", ()))
+        if agents.parent is not None:
+            # With another model, the session may know another key.
+            values += agents.parent.state.tool_context.redact_values or ()
+        return redact(text, extra_values=values)
+
     context = HookContext(
         project=blueprint.cwd,
         environ=loaded.environ,
@@ -358,7 +364,7 @@ def make_hooks(
         ask=ask,
         run_agent=run_agent,
         holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
-        redact=partial(redact, extra_values=values),
+        redact=redact_output,
     )
     return HookRunner(table, context)
 

@@ -49,6 +49,10 @@ class LaunchedSession:
     home: Path
     """The user's own folder."""
 
+    def list_secrets(self) -> tuple[str, ...]:
+        """Return the secrets that the session knows: the keys of providers, and what you named."""
+        return self.session.session.state.tool_context.redact_values or ()
+
     def take_sandbox_notice(self) -> str:
         """Return what commands can do, unless this user was told so before."""
         return take_notice(self.home, "sandbox", self.sandbox)

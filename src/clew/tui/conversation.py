@@ -27,7 +27,7 @@ from clew.core.messages import Role
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import CommandOutcome, SessionClient
-from clew.tui.blocks import Block, CommandReply, Notice, ShellOutput, UserPrompt
+from clew.tui.blocks import Block, CommandReply, Notice, UserPrompt
 
 logger = logging.getLogger(__name__)
 
@@ -88,13 +88,13 @@ class Conversation:
         self._working = False
         self.queue: list[str] = []
         """Prompts and shell commands that wait for the end of the run."""
+        self.builtins: frozenset[str] = frozenset()
+        """The names of the commands that are not skills; empty while they are unknown."""
         self.is_held = False
         """True after a failed run: the queue waits until the user sends it."""
         self.previous: tuple[str, EntryId] | None = None
         """The newest prompt, and its entry."""
         self._prompt = ""
-        self.in_shell = False
-        """True while a shell command of the user runs; its output is shown as a whole."""
 
     @property
     def is_busy(self) -> bool:
@@ -102,10 +102,14 @@ class Conversation:
         return bool(self._sending or self._runs or self._working)
 
     @property
+    def is_active(self) -> bool:
+        """True while something runs, or a command is carried out."""
+        return self.is_busy or bool(self._commands)
+
+    @property
     def is_idle(self) -> bool:
-        """True when nothing runs, no command is carried out, and nothing can be sent."""
-        can_send = bool(self.queue) and not self.is_held
-        return not (self.is_busy or self._commands or can_send)
+        """True when nothing runs and nothing can be sent."""
+        return not (self.is_active or (self.queue and not self.is_held))
 
     def submit(self, line: str) -> None:
         """Send a line. Commands run at once; everything else waits for the run to end."""
@@ -211,22 +215,25 @@ class Conversation:
         needs_turn = not line.startswith("/")
         number = self._number = self._number + 1
         (self._sending if needs_turn else self._commands).add(number)
-        if line.startswith(("/", "!")):
+        if is_echoed := line.startswith("!") or self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
-        if line.startswith("!"):
-            self.in_shell = True
 
         def done(future: "Future[CommandOutcome]") -> None:
             self._sending.discard(number)
             self._commands.discard(number)
-            if line.startswith("!"):
-                self.in_shell = False
             outcome = self._result(future, line)
             if outcome is not None:
+                if outcome.run_id is None and not is_echoed:
+                    self._terminal.show(UserPrompt(line))
                 self._apply_outcome(outcome, line)
             self.drain()
 
         self._terminal.call(partial(self._client.execute, line), done)
+
+    def _is_builtin(self, line: str) -> bool:
+        """Return True for a command that starts no run; a run shows its prompt itself."""
+        name = line[1:].partition(" ")[0].lower()
+        return line.startswith("/") and (name in self.builtins or not self.builtins)
 
     def _apply_outcome(self, outcome: CommandOutcome, line: str) -> None:
         if outcome.run_id is not None:
@@ -271,7 +278,7 @@ class Conversation:
 def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
     """Return the blocks that show what a command or a shell command did."""
     if outcome.kind == "shell":
-        return [ShellOutput(command=outcome.name, text=outcome.message, failed=not outcome.success)]
+        return []  # its events have shown it
     if not outcome.success:
         return [CommandReply(text=f"clew: {outcome.message}", failed=True)]
     if _is_shown(outcome.data) or not outcome.message:

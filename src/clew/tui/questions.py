@@ -5,7 +5,7 @@ Every line of a model, a tool or a file stands behind a bar, so that it cannot i
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, Risk
@@ -24,7 +24,9 @@ _MIN_WIDTH = 8
 _VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run", Risk.UNKNOWN: "do"}
 _WEB = ("http://", "https://")
 
-Line = tuple[str, str]
+ANSI: Final = "ansi"
+"""The style of a text that has its own colours."""
+Line: TypeAlias = tuple[str, str]
 """A style of `clew.tui.layout`, and a text."""
 
 
@@ -136,13 +138,18 @@ def format_title(request: PermissionRequest) -> str:
 
 def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of the question, and the lines that stand behind the bar."""
+    title, target = format_target(request, width=width)
+    return title, [*target, *preview_request(request)]
+
+
+def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
+    """Return the first line of the question, and the lines of a target that does not fit there."""
     title = format_title(request)
     target = request.target
     target = sanitize(truncate_middle(target, MAX_URL) if _is_fetch(request) else target)
-    preview = preview_request(request)
     if "\n" not in target and len(list(split_rows(f"{title} {target}", width))) == 1:
-        return f"{title} {target}", preview
-    return title, [*target.split("\n"), *preview]
+        return f"{title} {target}", []
+    return title, target.split("\n")
 
 
 def add_bars(lines: Sequence[str], *, width: int, limit: int | None = MAX_LINES) -> Iterator[str]:
@@ -154,23 +161,35 @@ def add_bars(lines: Sequence[str], *, width: int, limit: int | None = MAX_LINES)
         yield f"{BAR}… {pluralize(len(lines) - limit, 'more line')}"
 
 
-def draw_questions(questions: QuestionList, *, width: int, rows: int) -> list[Line]:
-    """Return the lines of the live area about the open question, in at most `rows` rows."""
+def draw_questions(
+    questions: QuestionList, preview: Sequence[str], *, width: int, rows: int
+) -> list[Line]:
+    """Return the lines of the live area about the open question, in at most `rows` rows.
+
+    Args:
+        questions: The questions.
+        preview: What the call would do, as rows with colours.
+        width: The columns of the terminal.
+        rows: The most rows.
+    """
     request = questions.current
     if request is None:
         return []
-    title, preview = format_request(request, width=width)
+    title, target = format_target(request, width=width)
     below = [
         ("dim", row) for row in _wrap(f"({sanitize_line(request.reason, _MAX_REASON)})", width)
     ]
-    below += _draw_choices(questions, width=width, hidden=len(preview) > MAX_LINES)
+    below += _draw_choices(questions, width=width, hidden=len(target) + len(preview) > MAX_LINES)
     below += [("dim", _cut(f"also waiting: {_brief(one)}", width)) for one in questions.others]
     room = max(1, rows - len(below) - 1)
-    bars = list(add_bars(preview, width=width))
-    if len(bars) > room:
-        bars = [*bars[: room - 1], f"{BAR}… v shows all of it"]
+    bars = [("", bar) for bar in add_bars(target, width=width, limit=None)]
+    bars += [(ANSI, row) for row in preview]
+    most = min(room, MAX_LINES)
+    if len(bars) > most:
+        hidden = pluralize(len(bars) - most + 1, "more line")
+        bars = [*bars[: most - 1], ("dim", f"{BAR}… {hidden}; v shows all")]
     number = f" ({len(questions)} questions)" if len(questions) > 1 else ""
-    drawn = [("question", _cut(title + number, width)), *(("", bar) for bar in bars), *below]
+    drawn = [("question", _cut(title + number, width)), *bars, *below]
     return drawn if len(drawn) <= rows else [drawn[0], *drawn[len(drawn) - rows + 1 :]]
 
 

@@ -46,6 +46,8 @@ class SessionStatus:
     """How many prompts wait."""
     tasks: int = 0
     """How many subagents and background tasks run."""
+    is_running: bool = False
+    """True while something runs that can be interrupted."""
 
 
 class StatusTracker:
@@ -111,9 +113,10 @@ class StatusPart:
 def status_line(status: SessionStatus, width: int) -> tuple[StatusPart, ...]:
     """Return the line in at most `width` columns.
 
-    A line that is too long loses parts in this order: the id, the tokens, most of the name, most
-    of the model, the cost, the name, the mode, the model. The percentage, queued prompts and
-    background tasks stay as long as they fit. The text is sanitized.
+    A line that is too long loses parts in this order: the id, how to interrupt, the tokens, most
+    of the name, most of the model, the cost, the name, the mode, the model. The
+    percentage, queued prompts and background tasks stay as long as they fit. The text is
+    sanitized.
     """
     for parts in _make_variants(status):
         if _count_all(parts) <= width:
@@ -125,6 +128,8 @@ def _make_variants(status: SessionStatus) -> Iterator[tuple[StatusPart, ...]]:
     """Yield the line in ever shorter forms."""
     yield _make_parts(status, tokens=True)
     status = replace(status, session_id="")
+    yield _make_parts(status, tokens=True)
+    status = replace(status, is_running=False)
     yield _make_parts(status, tokens=True)
     yield _make_parts(status, tokens=False)
     status = replace(status, name=sanitize_line(status.name, _SHORT_NAME))
@@ -157,6 +162,8 @@ def _make_parts(status: SessionStatus, *, tokens: bool) -> tuple[StatusPart, ...
         found.append(StatusPart(f"{status.queued} queued", "yellow"))
     if status.tasks:
         found.append(StatusPart(pluralize(status.tasks, "task"), "yellow"))
+    if status.is_running:
+        found.append(StatusPart("Esc interrupts", "dim"))
     separator = StatusPart(_SEPARATOR, "dim")
     return tuple(part for one in found for part in (separator, one))[1:]
 
