@@ -27,6 +27,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.session.state import SessionState
+from clew.session.write_lock import shield_writes
 
 _LEAST_OUTPUT = 64
 _MOST_TOKENS = 1_024
@@ -62,7 +63,7 @@ async def call_model(state: SessionState, context: ContextState) -> ModelAnswer:
     cost = finished.cost
     if cost is None:
         cost = state.cost(finished.usage or _estimate(context, message))
-    with anyio.CancelScope(shield=True):
+    with shield_writes(state.options["store"]):
         await state.journal.append(_message_entry(message, finished.usage, cost))
     state.publish_context()
     return ModelAnswer(
