@@ -82,7 +82,8 @@ def _estimate(context: ContextState, message: Message) -> Usage:
 
 
 async def _listen(state: SessionState, context: ContextState, builder: MessageBuilder) -> Finished:
-    async with aclosing(state.stream(request_for(state, context))) as stream:
+    stream = state.stream(request_for(state, context))
+    try:
         timeout = state.options["provider_timeout"]
         chunks = stream if timeout is None else _in_time(stream, state.provider.name, timeout)
         async for chunk in chunks:
@@ -90,6 +91,8 @@ async def _listen(state: SessionState, context: ContextState, builder: MessageBu
             _publish(chunk, state)
             if isinstance(chunk, Finished):
                 return chunk
+    finally:
+        await stream.aclose()
     raise StreamBroken(
         "the answer stopped before its end; the part that arrived is kept",
         provider=state.provider.name,
