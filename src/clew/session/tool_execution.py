@@ -118,7 +118,7 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
     if final.verdict is not Verdict.ALLOW:
         return _deny(state, prepared, final, "denied")
     state.decisions[prepared.call.call_id] = final
-    return await _run(state, replace(prepared, allowed_paths=targets))
+    return await _run(state, replace(prepared, allowed_paths=targets) if targets else prepared)
 
 
 def _check(prepared: Prepared) -> ToolOutput | None:
@@ -165,7 +165,9 @@ async def _run(
         return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
     started = time.monotonic()
     timeout = state.options["tool_timeout"]
-    context = replace(state.tool_context, allowed_paths=prepared.allowed_paths)
+    context = state.tool_context
+    if prepared.allowed_paths != context.allowed_paths:
+        context = replace(context, allowed_paths=prepared.allowed_paths)
     output = problem or await _run_in_time(prepared, context, timeout)
     if output is None:
         return make_failed_outcome(
@@ -174,8 +176,10 @@ async def _run(
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
-    took = round((time.monotonic() - started) * 1000)
-    return CallOutcome(output=await _after(state, prepared, output, took))
+    if has_hooks(state):
+        took = round((time.monotonic() - started) * 1000)
+        output = await _after(state, prepared, output, took)
+    return CallOutcome(output=output)
 
 
 async def _run_in_time(
@@ -229,9 +233,12 @@ def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
     values = state.tool_context.redact_values
     if values is None:
         return output
+    text = redact(output.text, extra_values=values)
+    if text is output.text and not output.display and not output.data:
+        return output
     return replace(
         output,
-        text=redact(output.text, extra_values=values),
+        text=text,
         display=redact(output.display, extra_values=values),
         data=redact(output.data, extra_values=values),
     )

@@ -81,8 +81,11 @@ class FunctionTool(Generic[P, R]):
         try:
             self._signature.read(arguments)
         except ValueError as error:
-            return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
+            return self._reject(error)
         return None
+
+    def _reject(self, error: ValueError) -> ToolOutput:
+        return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Validate the arguments, call the function, and convert its result to text.
@@ -90,9 +93,10 @@ class FunctionTool(Generic[P, R]):
         A synchronous function runs in a worker thread. Cancellation does not stop it: it runs to
         its end and its result is dropped, so long work should be `async`.
         """
-        if (problem := self.check(arguments)) is not None:
-            return problem
-        values = self._signature.read(arguments)
+        try:
+            values = self._signature.read(arguments)
+        except ValueError as error:
+            return self._reject(error)
         if self._signature.context:
             values[self._signature.context] = context
         call: Callable[[], object] = partial(self._function, **values)
