@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Shows how far it is: a fresh clone installs about 20 packages, which takes a minute.
+INSTALL := $(BIN)/python scripts/install.py -c constraints.txt
 
 # Both cores; at most four, as real models and databases take memory. Tests that share a server
 # stay on one worker.
@@ -60,19 +62,22 @@ clean:
 	rm -rf $(VENV)
 
 $(BIN)/python:
-	@echo "setting up $(VENV) (once, about a minute)"
+	@echo "setting up $(VENV) (once, about a minute): creating the environment"
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Clew needs Python 3.11 or newer, and {sys.executable} is {v[0]}.{v[1]}. Try: make PYTHON=python3.12")'
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -c constraints.txt pip
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[embedded]'
+	@echo "installing Clew and what it needs"
+	@$(INSTALL) -e '.[embedded]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[bedrock,embedded,tokenizers,dev]'
+	@echo "installing Clew and what it needs"
+	@$(INSTALL) -e '.[bedrock,embedded,tokenizers,dev]'
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) install -c constraints.txt -e '.[bedrock,embedded,tokenizers,dev,bench]'
+	@echo "installing Clew and what it needs"
+	@$(INSTALL) -e '.[bedrock,embedded,tokenizers,dev,bench]'
 	@touch $@ $(VENV)/dev.stamp $(VENV)/run.stamp

@@ -118,7 +118,7 @@ def test_path_marks_the_files_that_are_there(folders: Folders, clew: Clew) -> No
 
 def test_check_tells_all_that_is_wrong_with_profiles(folders: Folders, clew: Clew) -> None:
     assert (clew("check").code, clew("check").out) == (0, "no problems found\n")
-    folders.put(
+    path = folders.put(
         "~/.clew/settings.json",
         {"currentProvider": "x", "providers": {"a": {}, "b": {"type": "c"}}},
     )
@@ -127,9 +127,47 @@ def test_check_tells_all_that_is_wrong_with_profiles(folders: Folders, clew: Cle
 
     assert told.code == 1
     assert [line.split(";")[0] for line in told.err.splitlines()] == [
-        "clew: currentProvider is 'x', but providers has no such profile",
-        "clew: providers.a has no type",
-        "clew: providers.b.type cannot be 'c'",
+        f"clew: {path}:1:21: currentProvider is 'x', but providers has no such profile",
+        f"clew: {path}:1:45: providers.a has no type",
+        f"clew: {path}:1:63: providers.b.type cannot be 'c'",
+    ]
+
+
+@pytest.mark.req("CLI-2")
+def test_check_reports_every_mistake_with_its_file_and_line(folders: Folders, clew: Clew) -> None:
+    user = folders.put(
+        "~/.clew/settings.json",
+        """{
+  "modle": "x",
+  "context": {"economy": "greedy", "warningThreshold": 3},
+  "providers": {"a": {"typo": 1}}
+}""",
+    )
+    rules = folders.put(
+        ".clew/settings.json",
+        """{"permissions": {
+  "allow": ["Bash(", "Read"],
+  "deny": ["?!"]
+}}""",
+    )
+    broken = folders.put(".clew/settings.local.json", '{"language": }')
+    folders.put("clew.toml", "[context]\nmaxContextTokens = 5\n")
+
+    told = clew("check")
+
+    lines = [line.removeprefix("clew: ").split("; allowed")[0] for line in told.err.splitlines()]
+    assert told.code == 1
+    assert lines == [
+        f"{user}:2:12: modle: is not a setting; did you mean model?",
+        f'{user}:3:26: context.economy: cannot be "greedy"',
+        f"{user}:3:56: context.warningThreshold: cannot be 3",
+        f"{user}:4:31: providers.a.typo: is not a setting; did you mean type?",
+        f"{folders.project / 'clew.toml'}:2: context.maxContextTokens: cannot be 5",
+        f"{rules}:2:13: permissions.allow[0]: 'Bash(' is not a permission rule: write Tool or"
+        " Tool(pattern)",
+        f"{rules}:3:12: permissions.deny[0]: '?!' is not a permission rule: write Tool or"
+        " Tool(pattern)",
+        f"{broken}:1:14: this is not valid JSON: Expecting value",
     ]
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from clew.testing.fake_openai import FakeOpenAI, fake_openai, text_response, tool_call_response
-from tests.cli.emulated import Place
+from tests.tui.emulated import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-1", "CMD-1")]
 
@@ -87,7 +87,7 @@ async def test_the_facts_of_a_command_are_in_the_result(place: Place) -> None:
     assert result["data"]["used_tokens"] == result["context"]["used_tokens"]
     assert {part["name"] for part in result["data"]["categories"]} >= {"system", "tools"}
     assert result["text"].startswith("gpt-4o: ~")
-    last = msgspec.json.decode(streamed.stdout.splitlines()[-1])
+    last = msgspec.json.decode(streamed.stdout.splitlines()[-1])["event"]
     assert (last["event"], last["data"]) == ("result", {"mode": "plan"})
 
 

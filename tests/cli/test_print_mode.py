@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from clew import __version__
+from clew.core.events import decode_envelope
 from clew.providers.embedded.model_file import model_path
 from clew.testing.fake_openai import (
     ScriptedResponse,
@@ -103,10 +104,15 @@ async def test_json_tells_text_usage_context_and_session(
     assert result["usage"]["input_tokens"] == 10
     assert result["context"]["used_tokens"] == 11
     assert result["session_id"]
+    assert (result["model"], result["turns"], result["denials"]) == ("gpt-4o", 1, [])
+    assert (result["cleared"], result["compacted"]) == (0, 0)
+    assert result["tokens"]["total"] == 11
+    assert result["cost_usd"] > 0
+    assert result["duration_ms"] > 0
 
 
-@pytest.mark.req("CLI-1")
-async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
+@pytest.mark.req("CLI-1", "CLI-2")
+async def test_stream_json_is_one_envelope_a_line_and_ends_with_the_result(
     home: dict[str, str], folder: Path
 ) -> None:
     async with fake_openai(text_response("Hel", "lo")) as server:
@@ -118,14 +124,20 @@ async def test_stream_json_is_one_event_a_line_and_ends_with_the_result(
         )
 
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["text"] for line in lines if line.get("event") == "text_delta"] == ["Hel", "lo"]
-    assert lines[0] == {
+    events = [line["event"] for line in lines]
+    envelopes = [decode_envelope(line.encode()) for line in done.stdout.splitlines()[1:-1]]
+    assert [event["text"] for event in events if event["event"] == "text_delta"] == ["Hel", "lo"]
+    assert events[0] == {
         "event": "session",
         "session_id": lines[-1]["session_id"],
         "model": "gpt-4o",
+        "cwd": str(folder),
+        "mode": "default",
     }
-    assert lines[-1]["event"] == "result"
-    assert {"entry", "context_update", "complete"} <= {line["event"] for line in lines}
+    assert (events[-1]["event"], events[-1]["text"]) == ("result", "Hello")
+    assert {"entry", "context_update", "complete"} <= {one.name for one in envelopes}
+    numbers = [line["seq"] for line in lines]
+    assert numbers == sorted(numbers)
 
 
 @pytest.mark.req("CMP-14", "CLI-1")
@@ -147,8 +159,9 @@ async def test_stream_json_announces_cleared_results(home: dict[str, str], folde
             cwd=folder,
         )
 
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    (event,) = [line for line in lines if line["event"] == "results_cleared"]
+    events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+    (event,) = [event for event in events if event["event"] == "results_cleared"]
+    assert (events[-1]["cleared"], events[-1]["turns"]) == (1, 3)
     assert event["trigger"] == "option"
     assert len(event["report"]["cleared"]) == 1
     assert event["report"]["tokens_after"] < event["report"]["tokens_before"]
@@ -328,7 +341,7 @@ async def test_printed_text_and_json_cannot_steer_a_terminal(
 
     assert text.stdout == "␛[2J<U+009B>2J<U+202E>␍\n"
     assert not set("\x1b\x9b\u202e\r") & set(lines.stdout)
-    assert json.loads(lines.stdout.splitlines()[-1])["text"] == evil
+    assert json.loads(lines.stdout.splitlines()[-1])["event"]["text"] == evil
 
 
 @pytest.mark.req("PRM-1")

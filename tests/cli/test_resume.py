@@ -31,7 +31,11 @@ async def clew(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]
     env = {**kept, "HOME": str(home), "CLEW_HOME": str(home / "clew")}
     with anyio.fail_after(60):
         done = await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments], env=env, cwd=folder, check=False
+            [sys.executable, "-m", "clew.cli", *arguments],
+            env=env,
+            cwd=folder,
+            check=False,
+            input=b"",
         )
     return subprocess.CompletedProcess(
         arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -62,6 +66,24 @@ async def test_a_resumed_session_keeps_server_model_window_and_mode(tmp_path: Pa
     assert gone.returncode == 1
     assert f"session {session_id} used openai_chat/other" in gone.stderr
     assert f"clew --resume {session_id} --model NAME" in gone.stderr
+
+
+async def test_a_first_prompt_starts_a_session_and_the_sandbox_is_explained_once(
+    tmp_path: Path,
+) -> None:
+    async with fake_openai(text_response("A thread."), text_response("Red.")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o", "--sandbox", "off")
+        first = await clew("What is a clew?", *flags, home=tmp_path)
+        second = await clew("--continue", "--sandbox", "off", "Which colour?", home=tmp_path)
+
+        sent = [request["messages"][-1]["content"] for request in server.requests]
+        assert sent == ["What is a clew?", "Which colour?"]
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "A thread." in first.stdout
+    assert "Commands run without a sandbox" in first.stdout
+    assert "Red." in second.stdout
+    assert "without a sandbox" not in second.stdout
+    assert "#" not in second.stdout
 
 
 async def test_resume_without_an_id_cannot_choose_in_print_mode(tmp_path: Path) -> None:

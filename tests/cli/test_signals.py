@@ -17,7 +17,7 @@ from clew.testing.fake_openai import (
     text_response,
     tool_call_response,
 )
-from tests.cli.emulated import Person, Place, clew_for
+from tests.tui.emulated import Person, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 

@@ -206,6 +206,14 @@ def test_chosen_remarks_keep_to_their_room(room: int) -> None:
     assert len(text) <= room
 
 
+def test_a_heading_stays_with_the_paragraph_below_it() -> None:
+    filler = "and so on " * 130
+    said = assistant(f"{filler}\n\n## Result\n\nThe port is 8443.\n\n## Next steps\n\n---")
+    texts = [remark.text for remark in list_remarks(list(view_of(said).items))]
+
+    assert texts[1:] == ["## Result\nThe port is 8443.", "## Next steps\n---"]
+
+
 def test_a_long_remark_is_split_and_gaps_are_marked() -> None:
     first = "Ines lives in Porto with Rui. " * 20
     filler = "and so on and so on. " * 70

@@ -842,3 +842,31 @@ def test_a_schema_whose_type_is_no_word_is_redacted_like_any_document() -> None:
     schema = {"properties": {"type": {"type": "string"}, "token": {"type": ["string", "null"]}}}
 
     assert redact(schema) == schema
+
+
+def test_a_key_that_seems_to_continue_in_an_earlier_line_does_not_repeat_the_text() -> None:
+    body = "MIIEpAIBAAKCAQEA7bq3" * 3
+    text = f"{body}\\n{body}\\n-----END RSA PRIVATE KEY-----\n+-----BEGIN RSA PRIVATE KEY-----\n"
+
+    shown = Redactor().text(text)
+
+    assert len(shown) <= len(text)
+    assert redact(shown) == shown
+
+
+def test_secrets_that_are_far_apart_are_all_redacted() -> None:
+    gap = "lorem ipsum dolor\n" * 3_000
+    text = gap.join(f"password='corr3ct-h0rse-{number}'\n" for number in range(4))
+
+    shown = Redactor().text(text)
+
+    assert shown == gap.join(["password='[redacted:password]'\n"] * 4)
+    assert redact(shown) == shown
+
+
+def test_a_long_word_far_before_a_secret_stays_whole() -> None:
+    word, name = f"xsk-ant-{'a1' * 20}", "password='"
+    blanks = " " * (16_385 - len(word) - len(name))
+    text = f"{word}{blanks}{name}corr3ct-h0rse'"
+
+    assert redact(text) == text.replace("corr3ct-h0rse", "[redacted:password]")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from clew.core.entries import Noted
 from clew.core.text import (
+    end_sentence,
     make_encodable,
     one_line,
     pluralize,
@@ -89,3 +90,17 @@ def test_a_validation_error_is_split_into_problem_and_path(
 
 class Numbers(msgspec.Struct):
     a: list[int]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("no", "no."),
+        ("no.", "no."),
+        ("no. .", "no."),
+        ("why?", "why?"),
+        ("and so on …", "and so on …"),
+    ],
+)
+def test_a_sentence_ends_with_one_full_stop(text: str, sentence: str) -> None:
+    assert end_sentence(text) == sentence

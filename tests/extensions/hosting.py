@@ -38,6 +38,7 @@ class SmallHost:
     thresholds: Thresholds = field(default_factory=Thresholds)
     language: str = ""
     name: str = ""
+    tool_origins: Mapping[str, str] = field(default_factory=dict)
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)

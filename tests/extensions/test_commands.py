@@ -48,7 +48,8 @@ LONG = "The quick brown fox jumps over the lazy dog and looks for marigolds. " *
 COMMANDS = (
     *("help", "clear", "compact", "mode", "model", "language", "cost", "context", "permissions"),
     *("memory", "rewind", "resume", "rename", "reset", "agent", "pin", "recall"),
-    *("unpin", "undo", "history"),
+    *("unpin", "undo", "history", "effort", "theme", "tools", "todo", "diff", "copy", "show"),
+    "export",
 )
 
 

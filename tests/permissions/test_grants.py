@@ -152,7 +152,7 @@ def test_a_grant_can_be_shown() -> None:
         (bash("make test"), ("Bash(make test)",)),
         (bash("sudo apt update"), ("Bash(sudo apt update)",)),
         (bash("npm test || true"), ("Bash(npm test:*)",)),
-        (bash("echo $(date +%s)"), ()),
+        (bash("echo $HOME"), ()),
         (bash("eval ls"), ()),
         (bash("ls > x"), ()),
         (bash("python -c 'x'"), ("Bash(python -c x)",)),

@@ -67,7 +67,35 @@ python --version
 diff x src/a.py
 cat < x
 NO_COLOR=1 ls
+VAR=1 grep foo x
 for f in a b; do echo same; done
+[ -d src ]
+[ -f x ] && cat x || echo missing
+[[ -f x && 1 -eq 1 ]] && cat x
+x=1
+echo *.json
+echo $(git rev-parse HEAD)
+echo "$(date +%F): $(wc -l < x)"
+printf '%s' "$(pwd)"
+v=$(git rev-parse HEAD); echo "$v"
+v=$(git rev-parse HEAD) && echo $v
+v=$(cat x); echo "$v"
+n=$(ls | wc -l); if [ "$n" -gt 3 ]; then echo "$n files"; fi
+base=$(git merge-base HEAD main) && git diff $base..HEAD --stat
+base=$(git merge-base HEAD main); git log $base HEAD
+for f in *.py; do wc -l "$f"; done
+for f in src/*.py; do echo "== $f: $(wc -l < "$f")"; done
+for f in x src/a.py; do grep -n foo ./$f | head -3; done
+for i in {1..3}; do sed -n "${i}p" x; done
+for d in src; do ls "$d"; done
+f=x; while read -r line; do echo "$line"; done < "$f"
+while IFS= read -r line; do echo "$line"; done < x
+git log --oneline | while read h rest; do echo "$h"; done
+git -C . log
+git -C src log --oneline -3
+git fsck --full 2>&1 | head -5
+git check-ignore -v x || echo no
+echo HEAD | git cat-file --batch-check
 """.strip().splitlines()
 
 MORE_THAN_READING = """
@@ -184,6 +212,60 @@ git cat-file --textconv HEAD:x
 git status -x
 git alias
 git submodule status
+git fsck --lost-found
+git -C .. log
+git -C /etc status
+git -C $X log
+echo /etc/*
+echo $(echo '/etc/*')
+x='/etc/*'; echo $x
+x=$(cat x); echo $x
+v=$HOME; echo "$v"
+x=$(touch y); echo "$x"
+for f in /etc/*; do echo "$f"; done
+for f in /etc/*; do echo same; done
+bash -c 'for f in /etc/*; do echo "$f"; done'
+for f in $(echo '/etc/*'); do echo "$f"; done
+for f in l*; do cat "$f"; done
+for f in src/../link; do wc -l < "$f"; done
+for f in "$@"; do cat "$f"; done
+while read f; do cat "$f"; done < x
+f=/etc/passwd; cat "$f"
+f=x; f=/etc/passwd; cat "$f"
+f=x; read f < x; cat "$f"
+f=x; f+=/../../y; cat "$f"
+f=x; unset f; cat "$f"
+f=x; printf -v f /etc/passwd; cat "$f"
+f=x; { f=/etc/passwd; }; cat "$f"
+f=x; if true; then f=/etc/passwd; fi; cat "$f"
+f=x; for i in 1 2; do cat "$f"; f=/etc/passwd; done
+f=x; while cat "$f"; do f=/etc/passwd; done
+f=x; case a in a) f=/etc/passwd;; esac; cat "$f"
+false && f=x; cat "$f"
+f=x | true; cat "$f"
+f=x & cat "$f"
+F=x cat "$F"
+declare -l f=X; cat "$f"
+select f in x; do cat "$f"; done
+o=-o; sort $o y x
+o='-o y'; sort $o x
+for o in -o; do sort $o y x; done
+o=-delete; find . "$o"
+b=$(git merge-base HEAD main); git log -S $b -S --output=y
+b=$(git merge-base HEAD main); cat "$b/etc/passwd"
+cat "$(git rev-parse HEAD)"
+x=-v; test "$x" 'a[$(touch y)]'
+x=-v; y='a[$(touch y)]'; test "$x" "$y"
+y='a[$(touch y)]'; test a = a -o -v "$y"
+x='-v a[$(touch$IFS./y)] -o 1'; [ $x = 1 ]
+test *
+y='a[$(touch y)]'; [[ 1 -eq y ]]
+[[ 1 -eq 'a[$(touch y)]' ]]
+y='a[$(touch y)]'; z=([y]=1)
+y='a[$(touch y)]'; RANDOM=y
+for SECONDS in 'a[$(touch y)]'; do ls; done
+x=-v; printf "$x" PATH ./evil; ls
+sleep 1 & wait -n -p 'a[$(touch y)]'
 """.strip().splitlines()
 
 

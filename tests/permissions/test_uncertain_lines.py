@@ -38,6 +38,15 @@ ASKED_ABOUT = {
         "read -r X < f; $X",
         "mapfile -t X < f",
         "printf -v PATH /evil; ls",
+        "x=-v; test \"$x\" 'a[$(r''m x)]'",
+        "y='a[$(r''m x)]'; test a = a -o -v \"$y\"",
+        "x='-v a[$(r''m$IFS''x)] -o 1'; [ $x = 1 ]",
+        "test *",
+        "y='a[$(r''m x)]'; [[ 1 -eq y ]]",
+        "[[ 1 -eq 'a[$(r''m x)]' ]]",
+        "y='a[$(r''m x)]'; z=([y]=1)",
+        "y='a[$(r''m x)]'; RANDOM=y",
+        'x=-v; printf "$x" PATH ./evil',
         "read PATH < f; ls",
         "for PATH in /evil; do ls; done",
         "PATH=/evil ls",
@@ -177,6 +186,11 @@ ASKED_ABOUT = {
         "foo conf/x",
         "echo a | xargs touch",
     ],
+    "Edit(./deep/x)": ["mv sub/deep .", "mv -t . sub/deep", "cp -r sub/deep ."],
+    "Edit(./x~)": ["ln --backup sub/x", "cp -b sub/x .", "mv --suffix=~ sub/x ."],
+    "Edit(./a)": ["mkdir -p a/../b", "install -d a/../../x/../b"],
+    "Edit(./out.zip)": ["zip -uO out x.zip", "zip out x"],
+    "Edit(./new/x)": ["unzstd --output-dir-mirror=new x.zst", "tar xf a.tar -C new"],
 }
 
 

@@ -38,6 +38,7 @@ from clew.providers.protocol import (
     Provider,
     ReasoningChunk,
     Request,
+    RetryChunk,
     StopReason,
     TextChunk,
 )
@@ -289,7 +290,8 @@ async def test_an_exception_in_the_first_frame_is_tried_again_and_a_later_one_is
         with pytest.raises(StreamBroken, match="Too many tokens"):
             await ask(bedrock(server, retry=Retry(sleep=nap)))
 
-    assert (found[0], len(server.bodies)) == (TextChunk("ok"), 3)
+    assert isinstance(found[0], RetryChunk)
+    assert (found[1], len(server.bodies)) == (TextChunk("ok"), 3)
 
 
 @pytest.mark.req("PRV-4")

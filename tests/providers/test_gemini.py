@@ -27,6 +27,7 @@ from clew.providers.protocol import (
     ListsModels,
     Provider,
     Request,
+    RetryChunk,
     SearchesWeb,
     StopReason,
     TextChunk,
@@ -78,9 +79,11 @@ def body_of(server: FakeServer, place: int = -1) -> dict[str, Any]:
 
 
 async def ask(provider: Provider, request: Request = HELLO) -> list[Chunk]:
+    """Return the chunks of the answer."""
     with anyio.fail_after(60):
         try:
-            return [chunk async for chunk in provider.stream(request)]
+            chunks = [chunk async for chunk in provider.stream(request)]
+            return [chunk for chunk in chunks if not isinstance(chunk, RetryChunk)]
         finally:
             await provider.aclose()
 

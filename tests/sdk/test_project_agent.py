@@ -79,7 +79,7 @@ async def test_requests_of_one_session_begin_with_the_same_bytes(place: Place) -
     async with place.session(["one", "two"]) as session:
         await session.run("a")
         place.write("AGENTS.md", "Other rules.\n")
-        await session.execute_command("mode", "plan")
+        await session.execute_command("mode", "acceptEdits")
         await session.run("b")
 
     one, two = place.provider.requests

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from clew import Session
-from clew.cli.permission_prompt import format_request
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
 from clew.providers.scripted import ScriptedProvider, call_reply
@@ -15,6 +14,7 @@ from clew.session.gate import Gate
 from clew.testing.server import ScriptedResponse, serve
 from clew.tools.builtin import builtin_tools
 from clew.tools.web.protocol import FetchLimits
+from clew.tui.questions import format_request
 from tests.sdk.places import Heard, Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-7")]

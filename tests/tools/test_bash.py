@@ -15,7 +15,7 @@ from clew.core.secret_variables import is_secret_variable
 from clew.providers.scripted import ScriptedProvider
 from clew.tools.builtin.bash import bash_tool
 from clew.tools.builtin.child_process import HeadTail, child_environment, make_printable
-from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from clew.tools.protocol import Progress, Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
@@ -351,3 +351,41 @@ async def test_commands_do_not_see_secrets_unless_they_are_passed_on(
 
     assert (await run(place, show)).text == ",,plain,given,1"
     assert (await run(place, show, tool=bare("TWO_*"))).text == ",two_token,plain,given,1"
+
+
+async def test_the_newest_line_is_reported_while_a_command_runs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    reported = anyio.Event()
+    lines: list[str] = []
+
+    def report(line: str) -> None:
+        lines.append(line)
+        reported.set()
+
+    progress = Progress(report=report)
+    command = "printf 'one\\n\\033[31mtwo\\033[0m\\n\\n'; read x < gate; echo three"
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, ToolContext(cwd=tmp_path, progress=progress), command)
+            await reported.wait()
+            assert progress.get_partial is not None
+            assert progress.get_partial().strip() == "one\ntwo"
+            await anyio.to_thread.run_sync((tmp_path / "gate").write_text, "go\n")
+
+    assert lines[0] == "two"
+    assert progress.get_partial is not None
+    assert progress.get_partial() == "one\ntwo\n\nthree\n"
+
+
+@given(st.lists(st.binary(max_size=30)), st.integers(2, 20))
+def test_the_last_line_and_the_size_do_not_depend_on_what_was_dropped(
+    chunks: list[bytes], limit: int
+) -> None:
+    kept, whole = HeadTail(limit=limit * 100), HeadTail()
+    for chunk in chunks:
+        kept.add(chunk)
+        whole.add(chunk)
+
+    assert kept.size == whole.size == sum(map(len, chunks))
+    if not kept.dropped:
+        assert kept.find_last_line() == whole.find_last_line()

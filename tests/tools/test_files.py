@@ -56,6 +56,7 @@ async def test_each_tool_says_what_it_would_touch(kit: Kit) -> None:
         "Bash": (Risk.EXECUTE, "c", "command"),
         "WebFetch": (Risk.INSPECT, url, "address"),
         "WebSearch": (Risk.INSPECT, "d", "text"),
+        "TodoWrite": (Risk.INSPECT, "", "text"),
     }
     assert kit.tools["Grep"].access({}, kit.place).target == "."
 

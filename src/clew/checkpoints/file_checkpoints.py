@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clew.checkpoints.checkpoint_list import summarize
 from clew.checkpoints.manifest import BeginRecord, Checkpoint
-from clew.checkpoints.path_states import UnkeptState, display_path, find_affected_paths
+from clew.checkpoints.path_states import PathState, UnkeptState, display_path, find_affected_paths
 from clew.checkpoints.restore import RestoreRules, restore
 from clew.checkpoints.storage import CheckpointStorage
 from clew.checkpoints.values import (
@@ -20,6 +20,7 @@ from clew.checkpoints.values import (
     CheckpointCause,
     CheckpointLimits,
     CheckpointSummary,
+    FileVersions,
     RestoreResult,
 )
 from clew.core.errors import SessionError, StoreUnavailable
@@ -119,6 +120,23 @@ class FileCheckpoints:
         with self._lock, self._translate_errors():
             checkpoints = self._storage.history.checkpoints
             return [summarize(checkpoint, self._storage.compare) for checkpoint in checkpoints]
+
+    def changes(self) -> list[FileVersions]:
+        """Return every file that the session changed: its first content, and its content now.
+
+        Raises:
+            StoreUnavailable: The checkpoints cannot be read.
+        """
+        with self._lock, self._translate_errors():
+            first: dict[str, PathState] = {}
+            for checkpoint in self._storage.history.checkpoints:
+                for path, state in checkpoint.kept.items():
+                    first.setdefault(path, state)
+            return [
+                versions
+                for path, state in first.items()
+                if (versions := self._storage.read_versions(path, state)) is not None
+            ]
 
     def since(self, entry: EntryId) -> Sequence[Checkpoint]:
         """Return the checkpoints to undo to return to the state before the turn of `entry`.

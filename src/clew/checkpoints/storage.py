@@ -18,13 +18,18 @@ from clew.checkpoints.manifest import (
     SealRecord,
 )
 from clew.checkpoints.path_states import (
+    AbsentState,
     FileState,
+    FolderState,
     PathState,
+    UnkeptState,
+    decode_path,
+    display_path,
     encode_path,
     read_state,
     read_state_and_content,
 )
-from clew.checkpoints.values import CheckpointLimits
+from clew.checkpoints.values import CheckpointLimits, FileVersions
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId
 from clew.files.atomic import make_private_folder, replace_file, sync_folder
@@ -102,6 +107,24 @@ class CheckpointStorage:
     def compare(self, path: str, before: PathState) -> FinalState:
         """Return the current state of a path, compared with its kept state."""
         return compare(path, before, self.blobs.read, limit=self._limits.file_bytes)
+
+    def read_versions(self, path: str, before: PathState) -> FileVersions | None:
+        """Return the kept and the current content of a file; None if it is the same, or no file."""
+        state, now = read_state_and_content(decode_path(path), limit=self._limits.file_bytes)
+        files = (FileState, AbsentState)
+        if state == before or {type(before), type(state)} <= {AbsentState, FolderState}:
+            return None
+        shown = display_path(path)
+        for one in (before, state):
+            if not isinstance(one, files):
+                why = one.why if isinstance(one, UnkeptState) else "it is not a regular file"
+                return FileVersions(path=shown, before=None, after=None, note=why)
+        after = now if isinstance(state, FileState) else None
+        try:
+            old = self.blobs.read(before.digest) if isinstance(before, FileState) else None
+        except StoreDamaged as error:
+            return FileVersions(path=shown, before=None, after=after, note=str(error))
+        return None if old == after else FileVersions(path=shown, before=old, after=after)
 
     def prune(self) -> None:
         """Delete the oldest checkpoints until the rest is within the limits."""

@@ -53,6 +53,18 @@ class CheckpointSummary(Struct, frozen=True, kw_only=True):
     files: tuple[CheckpointChange, ...]
 
 
+class FileVersions(Struct, frozen=True, kw_only=True):
+    """A file before a session changed it, and now."""
+
+    path: str
+    before: bytes | None
+    """None if there was no file."""
+    after: bytes | None
+    """None if there is no file now."""
+    note: str = ""
+    """Why the contents are not here, if so."""
+
+
 class SkippedFile(Struct, frozen=True, kw_only=True):
     """One path that a restore did not change, and why."""
 

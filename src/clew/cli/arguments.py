@@ -15,7 +15,7 @@ from clew.cli.subcommands import SUMMARIES, add_subcommands
 from clew.core.permissions import PermissionMode
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
-from clew.sdk.spec import SessionSpec
+from clew.sdk.spec import EFFORTS, SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
@@ -33,10 +33,12 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         return parser().parse_args(argv)
     top = _top_parser()
     top.add_argument("start", nargs="?", metavar="PROMPT", help=argparse.SUPPRESS)
+    # Flags before a subcommand, which has others: `clew --base-url URL simulate FILE --ask MODEL`.
+    given = [each for each in argv if each not in ("-h", "--help")]
+    if argparse.ArgumentParser.parse_known_args(top, given)[0].start in SUMMARIES:
+        return parser().parse_args(argv)
     found = top.parse_args(argv)
     found.command = None
-    if found.start in SUMMARIES:
-        return parser().parse_args(argv)
     _check_start(top, argv, found)
     return found
 
@@ -135,6 +137,9 @@ def _add_model_group(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--window", type=parse_window, metavar="TOKENS", help="context window of the model"
+    )
+    group.add_argument(
+        "--effort", choices=EFFORTS, metavar="LEVEL", help="reasoning effort: low, medium or high"
     )
     group.add_argument(
         "--budget", type=parse_dollars, metavar="USD", help="stop before the session costs more"
@@ -238,6 +243,7 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         log_level=arguments.log_level or "",
         allowed_tools=tuple(arguments.allowed_tools),
         disallowed_tools=tuple(arguments.disallowed_tools),
+        effort=arguments.effort or "",
         append_system_prompt=arguments.append_system_prompt or "",
         add_dirs=tuple(arguments.add_dirs),
     )

@@ -1,18 +1,24 @@
 """`clew demo`: a guided tour on the embedded model; see `clew.sdk.demo` for the session."""
 
 from argparse import Namespace
+from collections.abc import Callable
 
 import anyio
 
-from clew.cli.paint import make_painter
-from clew.cli.screen import Screen
+from clew.cli.paint import draw_gauge, make_painter
 from clew.core.context_state import Status
 from clew.core.entries import Entry
 from clew.core.errors import AbortError, ClewError
 from clew.core.events import EntryAdded, Envelope
+from clew.core.sanitize import sanitize
 from clew.core.text import pluralize
 from clew.sdk.demo import DEMO_MODEL, RULE, Demo, DemoSession, find_needle_line, prepare_demo
 from clew.sdk.folders import working_folder
+from clew.tui.blocks import Block, ToolCall, UserPrompt
+from clew.tui.program import line_width, terminal_theme
+from clew.tui.rendering import render_block
+from clew.tui.standard_output import OutputLost, write_out
+from clew.tui.transcript import Transcript
 
 _MAX_LOGS = 20
 
@@ -33,8 +39,12 @@ class _Tour:
 
     def __init__(self, demo: Demo) -> None:
         self._demo = demo
-        self._screen = Screen(make_painter())
-        self._screen.by_hand = True
+        self._paint = make_painter()
+        self._theme = terminal_theme(plain=False)
+        self._transcript = Transcript()
+        self._last: Block | None = None
+        self._lost: OutputLost | None = None
+        self._abort: Callable[[], object] = lambda: None
         self._scene = 0
         self._entries = 0
 
@@ -46,7 +56,7 @@ class _Tour:
             f"session {demo.session_id}"
         )
         async with demo.open(self._on_envelope) as session:
-            self._screen.on_lost = session.abort
+            self._abort = session.abort
             await self._answer(session)
             await self._fill(session)
             needle = await self._compact(session)
@@ -54,7 +64,7 @@ class _Tour:
             await self._undo(session)
             before = session.view
         async with demo.open(self._on_envelope) as session:
-            self._screen.on_lost = session.abort
+            self._abort = session.abort
             self._title("Resume from disk")
             same = session.view == before
             self._say(f"the view is the same after reopening: {'yes' if same else 'NO'}")
@@ -66,7 +76,19 @@ class _Tour:
     def _on_envelope(self, envelope: Envelope) -> None:
         if isinstance(envelope.event, EntryAdded):
             self._entries = envelope.event.entry.id
-        self._screen(envelope)
+        for block in self._transcript.apply(envelope):
+            if not isinstance(block, ToolCall | UserPrompt):
+                self._show(block)
+
+    def _show(self, block: Block) -> None:
+        """Print a block; when nobody reads the output, abort the run, which then reports it."""
+        text = render_block(block, width=line_width(), theme=self._theme, after=self._last)
+        self._last = block
+        try:
+            write_out(text)
+        except OutputLost as lost:
+            self._lost = lost
+            self._abort()
 
     async def _answer(self, session: DemoSession) -> None:
         self._title("A real model answers, word by word")
@@ -102,23 +124,24 @@ class _Tour:
 
     async def _ask(self, session: DemoSession, prompt: str) -> None:
         self._say(f"> {prompt}", "bold")
-        self._screen.hint()
         try:
             await session.ask(prompt)
         except AbortError:
-            self._screen.check()
+            if self._lost is not None:
+                raise self._lost from None
             raise
         self._show_context(session)
 
     def _show_context(self, session: DemoSession) -> None:
-        self._screen.draw_gauge(session.context)
+        write_out(f"{draw_gauge(session.context, self._paint)}\n")
         self._say(f"{pluralize(self._entries, 'entry', 'entries')} on disk", "dim")
 
     def _title(self, text: str) -> None:
         self._scene += 1
-        self._screen.line()
+        self._say("")
         self._say(f"── {self._scene}. {text}", "bold")
 
     def _say(self, text: str, style: str = "") -> None:
-        self._screen.line(text, style)
-        self._screen.check()
+        shown = sanitize(text)
+        write_out(f"{self._paint(shown, style) if style and shown else shown}\n")
+        self._last = None

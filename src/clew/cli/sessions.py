@@ -229,7 +229,9 @@ def _report_damage(found: Transcript) -> None:
     damaged = found.damaged
     if damaged:
         numbers = ", ".join(f"#{number}" for number in damaged[:10])
-        write_err(f"{len(damaged):,} entries are damaged and cannot be read: {numbers}")
+        verb = "is" if len(damaged) == 1 else "are"
+        count = pluralize(len(damaged), "entry", "entries")
+        write_err(f"{count} {verb} damaged and cannot be read: {numbers}")
 
 
 def _size(count: float) -> str:

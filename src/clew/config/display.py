@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.config.layers import iter_values, put_value
+from clew.config.documents import find_line
+from clew.config.layers import get_value, iter_values, put_value
 from clew.config.providers import parse_reference
 from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
@@ -14,6 +15,7 @@ from clew.core.secret_variables import is_secret_variable
 REDACTED = "[redacted]"
 _SECRET_FIELDS = frozenset({"headers", "Authorization", "authorization", "cookie", "Cookie"})
 """Fields of requests whose values are secret."""
+_NAMED = re.compile(r"(providers?|currentProvider)\b(\.[\w-]+)*")
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
@@ -29,6 +31,17 @@ def list_values(loaded: LoadedSettings) -> Iterator[tuple[str, Any, tuple[str, .
     """Yield the key, the value and the files of each setting that applies."""
     for path, value in iter_values(redact_settings(loaded)):
         yield ".".join(path), value, loaded.origins.get(path, ())
+
+
+def locate_problem(loaded: LoadedSettings, problem: str) -> str:
+    """Return a problem with the file and the line of the setting that it begins with."""
+    named = _NAMED.match(problem)
+    path = tuple(named[0].split(".")) if named else ("context",)
+    for layer in reversed(loaded.layers):
+        if layer.content is not None and get_value(layer.data, path[:2]) is not None:
+            line = find_line(path, layer.content.decode("utf-8-sig", "replace"), layer.path)
+            return f"{layer.path}:{line}: {problem}" if line else f"{layer.path}: {problem}"
+    return problem
 
 
 def _redact(path: tuple[str, ...], value: Any, environ: Mapping[str, str]) -> Any:

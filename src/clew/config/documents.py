@@ -85,7 +85,19 @@ def check_document(
         InvalidSetting: A value has the wrong type, or a key is unknown or written twice.
     """
     checker = _Checker(tolerant=tolerant)
-    return CheckedDocument(checker.section(data, kind, ()), tuple(checker.unknown))
+    found = checker.section(data, kind, ())
+    if checker.mistakes:
+        raise checker.mistakes[0]
+    return CheckedDocument(found, tuple(checker.unknown))
+
+
+def find_mistakes(
+    data: Mapping[str, Any], kind: type[Section], *, tolerant: bool
+) -> list[InvalidSetting]:
+    """Return every mistake in `data`, in the order of the document."""
+    checker = _Checker(tolerant=tolerant)
+    checker.section(data, kind, ())
+    return checker.mistakes
 
 
 def parse_document(data: bytes, path: Path) -> dict[str, Any]:
@@ -111,7 +123,7 @@ def parse_document(data: bytes, path: Path) -> dict[str, Any]:
 
 def locate_error(error: InvalidSetting, data: bytes, path: Path) -> ConfigError:
     """Return an error with the file, the line, the key and the allowed values."""
-    line = _find_line(error.path, data.decode("utf-8-sig", "replace"), path)
+    line = find_line(error.path, data.decode("utf-8-sig", "replace"), path)
     return ConfigError(f"{path}:{line}: {error}" if line else f"{path}: {error}")
 
 
@@ -134,7 +146,7 @@ def format_key(path: KeyPath) -> str:
 
 
 class _Checker:
-    """Walks a document along the schema and collects unknown keys.
+    """Walks a document along the schema and collects mistakes and unknown keys.
 
     Each value is converted by itself: the path in an error of msgspec does not have the keys of
     objects such as `providers` and `env`, so converting the whole document could not name them.
@@ -142,6 +154,7 @@ class _Checker:
 
     def __init__(self, *, tolerant: bool) -> None:
         self.unknown: list[KeyPath] = []
+        self.mistakes: list[InvalidSetting] = []
         self._tolerant = tolerant
 
     def section(
@@ -157,7 +170,7 @@ class _Checker:
                 self._reject_unknown(key, names, path)
                 continue
             if name in written:
-                raise InvalidSetting(
+                self._report(
                     (*path, key), f"is the same setting as {written[name]}; keep one of them"
                 )
             written[name] = key
@@ -165,8 +178,7 @@ class _Checker:
             found[name] = self._value(value, fields[name].type, (*path, key)) if is_field else value
         for name, each in fields.items():
             if each.required and name not in found:
-                allowed = describe_allowed(each.type)
-                raise InvalidSetting(path, f"has no {name}", allowed=allowed)
+                self._report(path, f"has no {name}", allowed=describe_allowed(each.type))
         return found
 
     def _value(self, value: Any, kind: Any, path: KeyPath) -> Any:
@@ -178,7 +190,7 @@ class _Checker:
         try:
             msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            raise _describe_error(error, value, kind, path) from error
+            self.mistakes.append(_describe_error(error, value, kind, path))
         return value
 
     def _one_of(
@@ -193,7 +205,11 @@ class _Checker:
             return self.section({**value, "type": name}, tags[name], path)
         problem = "is not a known type" if "type" in value else "has no type"
         place = (*path, "type") if "type" in value else path
-        raise InvalidSetting(place, problem, allowed=", ".join(sorted(tags)))
+        self._report(place, problem, allowed=", ".join(sorted(tags)))
+        return value
+
+    def _report(self, path: KeyPath, problem: str, *, allowed: str = "") -> None:
+        self.mistakes.append(InvalidSetting(path, problem, allowed=allowed))
 
     def _reject_unknown(self, key: str, names: Mapping[str, str], path: KeyPath) -> None:
         if self._tolerant:
@@ -203,9 +219,10 @@ class _Checker:
 
         near = difflib.get_close_matches(key, names, n=1)
         if near:
-            raise InvalidSetting((*path, key), f"is not a setting; did you mean {names[near[0]]}?")
+            self._report((*path, key), f"is not a setting; did you mean {names[near[0]]}?")
+            return
         allowed = ", ".join(sorted(set(names.values())))
-        raise InvalidSetting((*path, key), "is not a setting", allowed=allowed)
+        self._report((*path, key), "is not a setting", allowed=allowed)
 
 
 def _describe_error(
@@ -292,7 +309,8 @@ def _check_values(value: Any, path: KeyPath) -> None:
             raise InvalidSetting(path, "is a date or a time", allowed=allowed)
 
 
-def _find_line(path: KeyPath, text: str, file: Path) -> str:
+def find_line(path: KeyPath, text: str, file: Path) -> str:
+    """Return the line of a value, or of the nearest one above it; empty if it is not clear."""
     if not path:
         return ""
     if file.suffix == ".toml":

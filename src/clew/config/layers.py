@@ -20,6 +20,7 @@ from clew.config.documents import (
     InvalidSetting,
     KeyPath,
     check_document,
+    find_mistakes,
     format_key,
     locate_error,
     parse_document,
@@ -173,6 +174,40 @@ def parse_layer(place: SettingsPath, content: bytes) -> Layer:
         rules=rules,
         hooks=parse_hooks(found.data.get("hooks", {}), source),
     )
+
+
+def find_layer_mistakes(place: SettingsPath) -> list[str]:
+    """Return every mistake in the file at `place`, each with its line."""
+    try:
+        content = read_bytes(place)
+        if content is None:
+            return []
+        data = parse_document(content, place.path)
+    except ConfigError as error:
+        return [str(error)]
+    is_claude = place.format is FileFormat.CLAUDE
+    if is_claude:
+        data, _ = _translate_claude(data)
+    found = find_mistakes(data, SettingsFile, tolerant=is_claude)
+    if not found:
+        found = _find_wrong_rules(check_document(data, SettingsFile, tolerant=is_claude), place)
+    return [str(locate_error(error, content, place.path)) for error in found]
+
+
+def _find_wrong_rules(document: CheckedDocument, place: SettingsPath) -> list[InvalidSetting]:
+    lists, wrong = document.data.get("permissions", {}), []
+    for name in RULE_LISTS:
+        for index, text in enumerate(lists.get(name, ())):
+            try:
+                _parse_rule(name, index, text, place)
+            except InvalidSetting as error:
+                wrong.append(error)
+    if not wrong:
+        try:
+            _parse_rules(document, place)
+        except InvalidSetting as error:
+            wrong.append(error)
+    return wrong
 
 
 def read_bytes(place: SettingsPath) -> bytes | None:

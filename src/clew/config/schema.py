@@ -269,6 +269,40 @@ class SandboxSection(Section, frozen=True):
     ] = UNSET
 
 
+class TerminalSection(Section, frozen=True):
+    """How the terminal looks and behaves."""
+
+    theme: Maybe[
+        Annotated[
+            Literal["dark", "light", "colour-blind"], _about("The colours of the terminal; dark.")
+        ]
+    ] = UNSET
+    vi_mode: Maybe[Annotated[bool, _about("Edit the input with the keys of vi; false.")]] = UNSET
+    title: Maybe[Annotated[bool, _about("Show the session in the window title; true.")]] = UNSET
+    notify: Maybe[
+        Annotated[
+            Literal["off", "bell", "osc9", "both"],
+            _about("How to tell you that a long run has ended or asks: both."),
+        ]
+    ] = UNSET
+    notify_after: Maybe[
+        Annotated[int, Meta(ge=0), _about("Seconds without a key before that is done; 10.")]
+    ] = UNSET
+    key_bindings: Annotated[
+        dict[str, str], _about("The keys of actions, such as c-o for `expand`.")
+    ] = {}
+
+
+class StatusLineSection(Section, frozen=True):
+    """A command whose output is the status line, in the format of Claude Code."""
+
+    command: Annotated[
+        str, Meta(min_length=1), _about("A shell command; it reads JSON and prints one line.")
+    ]
+    type: Maybe[Annotated[Literal["command"], _about("Always `command`.")]] = UNSET
+    padding: Maybe[Annotated[int, Meta(ge=0, le=20), _about("Spaces before the line; 0.")]] = UNSET
+
+
 class SettingsFile(Section, frozen=True):
     """Settings of Clew. See docs/settings.md."""
 
@@ -294,3 +328,5 @@ class SettingsFile(Section, frozen=True):
     context: ContextSection = ContextSection()
     session: SessionSection = SessionSection()
     sandbox: SandboxSection = SandboxSection()
+    terminal: TerminalSection = TerminalSection()
+    status_line: Maybe[StatusLineSection] = UNSET

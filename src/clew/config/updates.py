@@ -14,12 +14,13 @@ from clew.config.documents import InvalidSetting, parse_document
 from clew.config.layers import SettingsPath, SettingsScope, parse_layer, read_bytes
 from clew.config.schema import Section, SettingsFile
 from clew.config.schema_info import dict_value_type, key_spellings, section_types, union_members
-from clew.config.settings import LoadedSettings, compute_fingerprint
+from clew.config.settings import LoadedSettings, compute_fingerprint, project_files
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import file_lock
+from clew.files.project_folder import keep_out_of_git
 
 TARGETS: Mapping[str, str] = {
     "user": "",
@@ -224,7 +225,9 @@ def _write(place: SettingsPath, data: bytes, *, new: bool) -> None:
         path = place.path
         if private:
             make_private_folder(path.parent)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            with keep_out_of_git(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
         path = path.resolve()
         mode = (0o600 if private else 0o644) if new else path.stat().st_mode & 0o777
         replace_file(path, data, mode=mode)
@@ -240,5 +243,7 @@ def _keep_trust(
     if not trusted or files.get(place.label) != before:
         return
     files[place.label] = after
+    tools = project_files((), loaded.tool_files)
     there = [(label, content) for label, content in files.items() if content is not None]
+    there += tools.items()
     trust.accept(loaded.cwd, compute_fingerprint(there))

@@ -21,6 +21,7 @@ from clew.core.ids import EntryId
 from clew.core.json_text import decode_json
 from clew.core.messages import Message, user
 from clew.core.models import Calibration
+from clew.core.todos import TodoItem
 
 _UNREADABLE = user("[this message was damaged on disk and cannot be read]")
 """Replaces a message that was readable when the snapshot was made."""
@@ -60,6 +61,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     settled: int
     calls: int
     called_at: float
+    todos: tuple[TodoItem, ...] = ()
 
 
 def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
@@ -94,6 +96,7 @@ def take_snapshot(view: View, entries: Sequence[Entry]) -> Snapshot | None:
         settled=view.settled,
         calls=view.calls,
         called_at=view.called_at,
+        todos=view.todos,
     )
 
 
@@ -121,6 +124,7 @@ def restore_view(snapshot: Snapshot, entries: Sequence[Entry], meter: Meter) -> 
         settled=snapshot.settled,
         calls=snapshot.calls,
         called_at=snapshot.called_at,
+        todos=snapshot.todos,
     )
 
 

@@ -6,7 +6,6 @@ stored: it can always be computed again from the journal.
 
 from collections.abc import Container, Iterable, Sequence
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from clew.context.items import NO_ITEMS, Item, ItemKind, Items, sort_items
 from clew.context.lazy_list import LazyMapping, Memo
 from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
+from clew.context.todo_list import update_todos
 from clew.context.truncation import apply_replacement
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
@@ -38,6 +38,7 @@ from clew.core.entries import (
 from clew.core.ids import EntryId
 from clew.core.messages import Message, assistant
 from clew.core.models import Calibration, ModelFacts
+from clew.core.todos import TodoItem
 from clew.core.usage import Usage
 
 SUMMARY_HEADING = "[Context Summary]"
@@ -70,6 +71,8 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     """The part of the summary in force that a model wrote."""
     pinned: frozenset[EntryId] = frozenset()
     mode: str = ""
+    todos: tuple[TodoItem, ...] = ()
+    """The todo list; compactions keep it."""
     anchor: Anchor | None = None
     """None if a compaction, clear or undo came after the last count."""
     calibration: Calibration = Calibration()
@@ -118,15 +121,13 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     @property
     def summary(self) -> str:
         """The summary in force, without its heading; empty if there is none."""
-        if not self.items or self.items[0].kind is not ItemKind.SUMMARY:
+        if not self.items or self.items[0].kind is not _SUMMARY:
             return ""
         return self.items[0].message.text.removeprefix(SUMMARY_HEADING).lstrip("\n")
 
     def list_conversation(self) -> list[Item]:
         """Return all messages since the last clear, in order and in their original text."""
-        every = [*self.archived, *self.items]
-        if self.items and self.items[0].kind is ItemKind.SUMMARY:
-            every = [item for item in every if item.kind is not _SUMMARY]
+        every = [item for item in (*self.archived, *self.items) if item.kind is not _SUMMARY]
         return sort_items(self.restore_texts(every))
 
     def restore_texts(self, items: list[Item]) -> list[Item]:
@@ -199,8 +200,7 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
 def _drop_usage(entry: Entry) -> Entry:
     """Drop a count that was made under an entry that was undone later."""
     if isinstance(entry.body, MessageAdded) and entry.body.usage is not None:
-        body = msgspec.structs.replace(entry.body, usage=None)
-        return msgspec.structs.replace(entry, body=body)
+        return replace(entry, body=replace(entry.body, usage=None))
     return entry
 
 
@@ -228,6 +228,7 @@ def _apply(view: View, entry: Entry) -> View:
                 archived=NO_ITEMS,
                 originals=LazyMapping(),
                 notes="",
+                todos=(),
                 anchor=None,
                 tools_used=False,
                 settled=0,
@@ -305,6 +306,7 @@ def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
         tools_used=view.tools_used or bool(item.asks),
         calls=view.calls + is_answer,
         called_at=entry.at if is_answer else view.called_at,
+        todos=update_todos(view.todos, item, view.items) if item.answers else view.todos,
     )
     if body.usage is None:
         return longer

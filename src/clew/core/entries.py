@@ -37,6 +37,8 @@ class SetupChanged(
     tools: tuple[ToolSpec, ...] = ()
     calibration: Calibration | None = None
     """Learned from earlier sessions with this model; None uses the default of its family."""
+    effort: str = ""
+    """How much the model reasons: `low`, `medium` or `high`; empty for the model's default."""
 
 
 class MessageAdded(

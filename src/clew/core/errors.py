@@ -33,6 +33,7 @@
         ├── RunError             a run that a client waited for failed (has `error_type`)
         ├── NothingToUndo        no compaction or clear is left to undo
         ├── TurnLimitReached     the run made `max_turns` model calls
+        ├── AnswerRejected       the answer does not satisfy the schema (has `errors`)
         ├── BudgetReached        the session has reached its cost limit
         ├── PromptBlocked        a hook blocked a prompt
         ├── RunStopped           a hook stopped the run
@@ -203,6 +204,14 @@ class RunError(SessionError):
 
 class NothingToUndo(SessionError):
     """No compaction or clear is left to undo."""
+
+
+class AnswerRejected(SessionError):
+    """The answer does not satisfy the schema, even after corrections."""
+
+    def __init__(self, message: str, *, errors: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.errors = errors
 
 
 class TurnLimitReached(SessionError):

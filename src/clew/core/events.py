@@ -17,6 +17,7 @@ from clew.core.ids import CallId, RunId, SessionId
 from clew.core.json_text import JsonDecoder
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
 
 
 class UserMessage(Struct, frozen=True, kw_only=True, tag_field="event", tag="user_message"):
@@ -58,12 +59,11 @@ class ToolStarted(Struct, frozen=True, gc=False, kw_only=True, tag_field="event"
 class ToolProgress(
     Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_progress"
 ):
-    """A running tool call has new output; at most ten of these are sent per second."""
+    """A running tool call has new output: its newest line, at most ten times per second."""
 
     call_id: CallId
     name: str
     line: str
-    """The newest line of its output."""
 
 
 class ToolEnded(Struct, frozen=True, gc=False, kw_only=True, tag_field="event", tag="tool_end"):
@@ -280,6 +280,12 @@ class SessionUpdated(Struct, frozen=True, kw_only=True, tag_field="event", tag="
     language: str
 
 
+class TodosChanged(Struct, frozen=True, tag_field="event", tag="todos"):
+    """The todo list changed: the model wrote it, or an undo, a clear or a rewind changed it."""
+
+    items: tuple[TodoItem, ...]
+
+
 class RunCompleted(Struct, frozen=True, tag_field="event", tag="complete"):
     """A run ended with an answer."""
 
@@ -352,6 +358,7 @@ Event: TypeAlias = (
     | PermissionDenied
     | Warned
     | SessionUpdated
+    | TodosChanged
     | RunCompleted
     | RunInterrupted
     | RunFailed

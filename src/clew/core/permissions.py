@@ -62,6 +62,10 @@ class Access(Struct, frozen=True, kw_only=True):
     """The folder in which a command starts; empty for the working directory."""
     restores_secrets: bool = False
     """True when the tool itself replaces redaction marks in its arguments; rules ignore it."""
+    question: str = ""
+    """Why the user must be asked, whatever the mode allows; the tool gets the answer."""
+    session_choice: str = ""
+    """What `Approval.SESSION` means as the answer to that question."""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -90,33 +94,6 @@ class DecidedBy(StrEnum):
     """An earlier answer, for the rest of the session."""
 
 
-class Decision(Struct, frozen=True):
-    """A verdict and the sentence that explains it."""
-
-    verdict: Verdict
-    reason: str
-    by: DecidedBy = DecidedBy.MODE
-    question: str = ""
-    """Why the user was asked; empty if the user was not."""
-    asked_by_rule: bool = False
-    """True when an ask rule matches: then only a grant for exactly this call ends the asking."""
-    session_scope: str = ""
-    """In a question: the calls that an approval for the session covers, as `Write in src/`."""
-    project_rules: tuple[str, ...] = ()
-    """In a question: the allow rules that an approval for the project adds, none if it cannot."""
-    remember: tuple[str, ...] = ()
-    """Rules to store in the project's settings, because the user approved for the project."""
-
-
-class PermissionRecord(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """What the journal keeps of a decision about a tool call."""
-
-    verdict: Verdict
-    by: DecidedBy
-    reason: str
-    question: str = ""
-
-
 class Approval(StrEnum):
     """The user's answer to a question about a call."""
 
@@ -133,6 +110,35 @@ class PermissionAnswer(Struct, frozen=True, kw_only=True):
 
     approval: Approval
     reply: str = ""
+
+
+class Decision(Struct, frozen=True):
+    """A verdict and the sentence that explains it."""
+
+    verdict: Verdict
+    reason: str
+    by: DecidedBy = DecidedBy.MODE
+    question: str = ""
+    """Why the user was asked; empty if the user was not."""
+    asked_by_rule: bool = False
+    """True when an ask rule matches: then only a grant for exactly this call ends the asking."""
+    session_scope: str = ""
+    """In a question: the calls that an approval for the session covers, as `Write in src/`."""
+    project_rules: tuple[str, ...] = ()
+    """In a question: the allow rules that an approval for the project adds, none if it cannot."""
+    answer: PermissionAnswer | None = None
+    """The user's answer to a question that the tool itself asks (`Access.question`)."""
+    remember: tuple[str, ...] = ()
+    """Rules to store in the project's settings, because the user approved for the project."""
+
+
+class PermissionRecord(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What the journal keeps of a decision about a tool call."""
+
+    verdict: Verdict
+    by: DecidedBy
+    reason: str
+    question: str = ""
 
 
 class DeniedPaths(Struct, frozen=True, kw_only=True):

@@ -60,6 +60,11 @@ def truncate_middle(text: str, limit: int, *, where: str = "") -> str:
     return text[:head] + marker + text[len(text) - (room - head) :]
 
 
+def end_sentence(text: str) -> str:
+    """Return a text that ends with one full stop, however it ended before."""
+    return f"{text.rstrip(' .')}." if not text.endswith(("!", "?", "…")) else text
+
+
 def pluralize(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: `1 file`, `2 files`.
 

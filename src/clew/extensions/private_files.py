@@ -12,6 +12,7 @@ from pathlib import Path
 from clew.core.errors import ConfigError, StoreUnavailable
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import folder_lock
+from clew.files.project_folder import keep_out_of_git
 from clew.files.safe_read import NotRegularFile, read_regular
 
 _TIMEOUT = 5.0
@@ -130,7 +131,8 @@ def create_and_lock(folder: Path, *, inside: Path) -> Iterator[None]:
     """
     home = resolve_inside(folder, inside=inside)
     try:
-        make_private_folder(home)
+        with keep_out_of_git(home):
+            make_private_folder(home)
     except OSError as error:
         raise StoreUnavailable(f"{folder} cannot be created: {error.strerror}.") from error
     with lock_folder(home):

@@ -27,7 +27,7 @@ from clew.log.events import (
 from clew.log.log_file import LogFile
 from clew.log.translate import LogTranslator
 from clew.providers.message_builder import MessageBuilder
-from clew.providers.protocol import Chunk, Finished, Provider, Request
+from clew.providers.protocol import Chunk, Finished, Provider, Request, RetryChunk
 from clew.providers.recorded_calls import extra_fields
 
 _SMALL_FIELD = 256
@@ -97,7 +97,9 @@ class CallLog:
         self._is_over = False
 
     def add(self, chunk: Chunk) -> None:
-        """Log a chunk; `Finished` ends the call."""
+        """Log a chunk; `Finished` ends the call. A retry is in the log of the wire."""
+        if isinstance(chunk, RetryChunk):
+            return
         with self._file.guard():
             self._builder.add(chunk)
             if self._chunks is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.permissions import Access, Risk, TargetKind
 from clew.permissions import match_paths
@@ -21,6 +22,7 @@ from clew.permissions.rules import EDITING, READING, Rule, guards_files, select_
 from clew.permissions.shell.command_line import (
     CommandLine,
     FileAccess,
+    ShellWord,
     flatten,
 )
 from clew.permissions.shell.file_arguments import find_possible_files, guess_files
@@ -111,14 +113,22 @@ def find_refusal(line: CommandLine, policy: Policy, dirs: WorkingDirs) -> str:
     for file in line.files:
         if not (file.redirected or file.writes):
             continue
-        word = file.path
-        if not (word.known or (word.globs and not file.redirected)):
-            return "it is uncertain which file this line reads or writes"
-        if not dirs.certain and not word.text.startswith(("/", "~")):
-            return "it is uncertain in which folder this line works"
-        if reason := _refuse_file(file, policy, dirs):
-            return reason
+        for word in file.path.values or (file.path,):
+            # What a variable may be was looked up: see `list_patterns`.
+            found = word.globs and (not file.redirected or not (word is file.path or file.writes))
+            if not (word.known or found):
+                return "it is uncertain which file this line reads or writes"
+            if not dirs.certain and not word.text.startswith(("/", "~")):
+                return "it is uncertain in which folder this line works"
+            if reason := _refuse_file(replace(file, path=word), policy, dirs):
+                return reason
     return ""
+
+
+def list_patterns(line: CommandLine) -> list[ShellWord]:
+    """Return the patterns of which the line uses the matches through variables."""
+    redirected = (file.path for file in line.files if file.redirected)
+    return [*line.patterns, *(each for word in redirected for each in word.values if each.globs)]
 
 
 def _file_access(file: FileAccess, targets: Sequence[str]) -> Access:

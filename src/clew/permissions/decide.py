@@ -77,6 +77,8 @@ def _not_denied(matcher: _Matcher, access: Access, policy: Policy, asking: Rule 
     """Judge a call that no deny rule matches."""
     if MODE_TABLE[policy.mode][access.risk] is Verdict.DENY:
         return Decision(Verdict.DENY, describe_mode(policy.mode, access.risk))
+    if access.question:
+        return Decision(Verdict.ASK, access.question)
     if asking and exact_grant(access) not in policy.grants:
         return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this", DecidedBy.RULE)
     if any(covers(grant, access, policy.cwd) for grant in policy.grants):

@@ -12,7 +12,7 @@ from clew.permissions.command_files import WorkingDirs, follow_cd
 from clew.permissions.match_text import allows_command, denies_text, spells
 from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
-from clew.permissions.read_only import only_reads
+from clew.permissions.read_only import may_expand, only_reads
 from clew.permissions.rules import EDITING, READING, Rule, names_tool, select_allow_rules
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.file_arguments import knows_files_of
@@ -157,10 +157,14 @@ class _LineJudge(Struct, frozen=True):
         # The settings of a repository in another folder may make git run a program.
         if self.dirs.moved and any(map(self._is_risky_git, flatten(line.commands))):
             return None
+        if not may_expand(command_files.list_patterns(line), self.policy, self.dirs):
+            return None
         if found:
             return found
         writes = any(file.writes for file in line.files)
-        return [] if reading and line.commands and not writes else None
+        # A condition or an assignment has no commands.
+        runs = line.commands or not line.is_list
+        return [] if reading and runs and not writes else None
 
     def allow_command(self, command: ShellCommand, *, reading: bool) -> list[Rule] | None:
         """Return the rules that allow a command, none if it only reads, or None to ask."""

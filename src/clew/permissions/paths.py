@@ -93,7 +93,7 @@ def denies_within(rule: Rule, path: str, cwd: Path, *, existing: bool = True) ->
         existing: Whether only what exists counts.
     """
     target = resolve(path, cwd)
-    if target is None or not is_folder(target):
+    if target is None or not (is_folder(target) or (not existing and not _exists(target))):
         return False
     patterns = expand_denied(rule, cwd)
     for pattern in patterns | {resolve_prefix(each) for each in patterns}:

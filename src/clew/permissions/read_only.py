@@ -26,6 +26,8 @@ from clew.permissions.shell.tables.git_readers import GIT_FLAGS, GIT_READERS, Gi
 _MAX_MATCHES = 1_000
 _MAX_WILD_FOLDERS = 2
 _VERSIONS = frozenset({"python", "python3", "node"})
+_SPLIT_NAME = re.compile(r"[\s*?\[\\]")
+"""What the shell splits or expands in the value of a variable without quotes."""
 _WILD = re.compile(r"[*?\[]")
 _JQ_READS_ELSEWHERE = re.compile(r"\b(?:import|include|env|ENV|input_filename|modulemeta)\b")
 _GIT_VERIFIES = re.compile(r"%G|signature")
@@ -40,7 +42,11 @@ def only_reads(command: ShellCommand, policy: Policy, dirs: WorkingDirs) -> bool
         policy: The rules and the mode.
         dirs: Where its relative paths start.
     """
-    if command.inner or command.sensitive_words or command.opaque_reason or not dirs.inside:
+    if command.variants:
+        return all(only_reads(variant, policy, dirs) for variant in command.variants)
+    # `git -C` is sensitive because of the settings of another repository, which are looked at.
+    sensitive = set(command.sensitive_words) - ({"-C"} if command.program == "git" else set())
+    if command.inner or sensitive or command.opaque_reason or not dirs.inside:
         return False
     words = command.words
     if not is_system_program(words) or not all(word.known or word.globs for word in words):
@@ -53,6 +59,8 @@ def only_reads(command: ShellCommand, policy: Policy, dirs: WorkingDirs) -> bool
         return [word.text for word in words[1:]] in (["--version"], ["-V"])
     if command.program == "git":
         return _git_only_reads(words, policy, dirs)
+    if command.name in ("echo", "printf"):
+        return _may_read((word for word in words if word.globs), policy, dirs)
     table, given = find_table(words)
     if table is None or not table.read_only:
         return False
@@ -131,6 +139,11 @@ def _may_read(words: Iterable[ShellWord], policy: Policy, dirs: WorkingDirs) -> 
     return True
 
 
+def may_expand(patterns: Iterable[ShellWord], policy: Policy, dirs: WorkingDirs) -> bool:
+    """May the names of the files that patterns match be shown?"""
+    return all(dirs.inside and _may_read((word,), policy, dirs) for word in patterns)
+
+
 def _is_readable(place: str, policy: Policy) -> bool:
     access = Access(tool="Read", risk=Risk.INSPECT, target=place, kind=TargetKind.PATH)
     return not isinstance(match_paths.find_allow_rules(access, policy), str)
@@ -145,7 +158,7 @@ def _expands_to_operands(word: ShellWord, dirs: WorkingDirs) -> bool:
 
 
 def _expand(word: ShellWord, dirs: WorkingDirs) -> tuple[str, ...] | None:
-    """Return the files that a pattern matches; None if it is too complex, or there are too many."""
+    """Return the files that a pattern matches; None if it is too complex or has too many."""
     *folders, _ = word.text.split("/")
     wild = sum(bool(_WILD.search(folder)) for folder in folders)
     if set("[\\~") & set(word.text) or wild > _MAX_WILD_FOLDERS:
@@ -154,14 +167,21 @@ def _expand(word: ShellWord, dirs: WorkingDirs) -> tuple[str, ...] | None:
     for folder in dirs.folders:
         matches = islice(glob.iglob(word.text, root_dir=folder), _MAX_MATCHES + 1)  # noqa: PTH207
         found += (str(folder / match) for match in matches)
+    if word.splits and any(_SPLIT_NAME.search(match) for match in found):
+        return None
     return tuple(found) if len(found) <= _MAX_MATCHES else None
 
 
 def _git_only_reads(words: Sequence[ShellWord], policy: Policy, dirs: WorkingDirs) -> bool:
     rest = list(words[1:])
     while rest and rest[0].text.startswith("-"):
-        if rest.pop(0).text not in GIT_FLAGS:
+        option = rest.pop(0)
+        if option.text == "-C" and rest and rest[0].known:
+            dirs = _enter(rest.pop(0).text, dirs)
+        elif option.text not in GIT_FLAGS:
             return False
+    if not dirs.inside:
+        return False
     if not rest:
         return True
     reader = GIT_READERS.get(rest[0].text)
@@ -177,6 +197,13 @@ def _git_only_reads(words: Sequence[ShellWord], policy: Policy, dirs: WorkingDir
         and _may_read((*operands, *_paths(arguments, reader.table)), policy, dirs)
         and not any(_find_git_risk(dirs))
     )
+
+
+def _enter(folder: str, dirs: WorkingDirs) -> WorkingDirs:
+    """Return where paths start after `git -C folder`."""
+    found = [resolve(place, dirs.cwd) for place in dirs.resolve(folder or ".")]
+    places = tuple(place for place in found if place is not None)
+    return WorkingDirs(dirs.cwd, places, certain=dirs.certain and len(places) == len(found))
 
 
 def _has_reader_form(reader: GitReader, arguments: Sequence[Argument]) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ConfigError
+from clew.core.text import end_sentence
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.eventstream import EventStream, import_botocore
 from clew.providers.protocol import Chunk, Request
@@ -180,7 +181,7 @@ def _region(session: Any) -> str:
     try:
         return session.get_config_variable("region") or ""
     except import_botocore("exceptions").BotoCoreError as error:
-        raise ConfigError(f"The AWS configuration is invalid: {error}.") from error
+        raise ConfigError(end_sentence(f"The AWS configuration is invalid: {error}")) from error
 
 
 def _address(region: str) -> str:

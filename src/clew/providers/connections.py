@@ -11,6 +11,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
+from clew.core.text import end_sentence
 from clew.providers.endpoint import Endpoint
 from clew.providers.http_errors import error_for
 from clew.providers.response_limits import (
@@ -215,8 +216,8 @@ def _translate_error(error: Exception, endpoint: Endpoint, provider: str) -> Pro
             provider=provider,
         )
     return ProviderError(
-        f"The request to {where} failed: {endpoint.mask_secrets(str(error))}."
-        " Check the address and the network.",
+        end_sentence(f"The request to {where} failed: {endpoint.mask_secrets(str(error))}")
+        + " Check the address and the network.",
         provider=provider,
     )
 

@@ -15,6 +15,7 @@ from clew.providers.protocol import (
     Finished,
     PartChunk,
     ReasoningChunk,
+    RetryChunk,
     ServerToolChunk,
     TextChunk,
     UsageChunk,
@@ -98,7 +99,7 @@ class MessageBuilder:
                 self._slots.append(_PartSlot(part))
             case UsageChunk(usage=usage):
                 self.usage = usage
-            case ServerToolChunk():
+            case ServerToolChunk() | RetryChunk():
                 pass
             case Finished():
                 for call in self._calls.values():

@@ -107,6 +107,22 @@ class UsageChunk(Struct, frozen=True):
     usage: Usage
 
 
+class RetryChunk(Struct, frozen=True, kw_only=True):
+    """The server is busy, so the request is sent again after a pause. For display only.
+
+    It comes before the response.
+    """
+
+    reason: str
+    """Such as `rate limited`."""
+    delay: float
+    """Seconds until the request is sent again."""
+    attempt: int
+    """The number of the next attempt; the first request was attempt 1."""
+    attempts: int
+    """How many attempts are made in all."""
+
+
 class Finished(Struct, frozen=True, gc=False, kw_only=True):
     """The end of a response. Every tool call that was started is now complete."""
 
@@ -119,7 +135,14 @@ class Finished(Struct, frozen=True, gc=False, kw_only=True):
 
 
 Chunk: TypeAlias = (
-    TextChunk | ReasoningChunk | CallChunk | PartChunk | ServerToolChunk | UsageChunk | Finished
+    TextChunk
+    | ReasoningChunk
+    | CallChunk
+    | PartChunk
+    | ServerToolChunk
+    | UsageChunk
+    | RetryChunk
+    | Finished
 )
 
 
@@ -145,7 +168,7 @@ class Provider(Protocol):
         The stream ends with exactly one `Finished`. Closing it early cancels the request.
 
         Raises:
-            ProviderBusy: The call may succeed later; nothing was yielded.
+            ProviderBusy: The call may succeed later; nothing but `RetryChunk` was yielded.
             ContextOverflow: The request is too long for the model.
             SignatureRejected: The provider rejected reasoning that was sent back.
             ProviderError: Any other failure.

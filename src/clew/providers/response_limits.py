@@ -16,6 +16,7 @@ from clew.providers.protocol import (
     Finished,
     PartChunk,
     ReasoningChunk,
+    RetryChunk,
     ServerToolChunk,
     TextChunk,
     UsageChunk,
@@ -144,5 +145,5 @@ def _content_size(chunk: Chunk) -> int:
             return len(arguments) + (_CALL_COST + len(name) if name else 0)
         case PartChunk() | ServerToolChunk():
             return _CALL_COST
-        case UsageChunk() | Finished():
+        case UsageChunk() | RetryChunk() | Finished():
             return 0

@@ -17,7 +17,7 @@ from clew.core.errors import (
     StreamBroken,
 )
 from clew.providers.endpoint import Endpoint
-from clew.providers.protocol import Chunk, UsageChunk
+from clew.providers.protocol import Chunk, RetryChunk, UsageChunk
 from clew.providers.response_limits import ResponseGuard
 from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.wire.base_decoder import Decoder, Framing
@@ -155,7 +155,14 @@ async def stream_call(
                 raise StreamBroken(
                     str(busy), provider=transport.provider, status=busy.status
                 ) from busy
-            await _pause(transport, attempt, busy)
+            delay = _find_delay(transport, attempt, busy)
+            yield RetryChunk(
+                reason=_describe_busy(busy),
+                delay=delay,
+                attempt=attempt + 1,
+                attempts=transport.endpoint.retry.attempts,
+            )
+            await transport.endpoint.retry.sleep(delay)
         else:
             return
 
@@ -299,14 +306,25 @@ async def _retry(transport: Transport, work: Callable[[], Awaitable[T]]) -> T:
         try:
             return await work()
         except ProviderBusy as busy:
-            await _pause(transport, attempt, busy)
+            await transport.endpoint.retry.sleep(_find_delay(transport, attempt, busy))
     raise AssertionError
 
 
-async def _pause(transport: Transport, attempt: int, busy: ProviderBusy) -> None:
-    """Wait before the next attempt; raises `busy` when no attempt is left."""
-    retry = transport.endpoint.retry
-    delay = retry.delay(attempt, busy)
+def _find_delay(transport: Transport, attempt: int, busy: ProviderBusy) -> float:
+    """Return the pause before the next attempt; raises `busy` when no attempt is left."""
+    delay = transport.endpoint.retry.delay(attempt, busy)
     if delay is None:
         raise busy
-    await retry.sleep(delay)
+    return delay
+
+
+def _describe_busy(busy: ProviderBusy) -> str:
+    match busy.status:
+        case 429:
+            return "rate limited"
+        case 503 | 529:
+            return "the server is overloaded"
+        case int(status) if status:
+            return f"the server failed (HTTP {status})"
+        case _:
+            return "the connection was lost"

@@ -24,26 +24,34 @@ from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Image
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
 from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import (
+    CopyText,
     Effect,
     NewSession,
     OpenSession,
     PickSession,
     Safety,
+    SetTheme,
+    ShowEntry,
 )
 from clew.session.history import HistoryEntry
 
 __all__ = [
     "CommandInfo",
     "CommandOutcome",
+    "CopyText",
     "HistoryEntry",
     "NewSession",
     "OpenSession",
+    "PathMatch",
     "PickSession",
     "PromptInput",
     "SessionClient",
     "SessionSnapshot",
+    "SetTheme",
+    "ShowEntry",
     "run_line",
     "wait_for_run",
 ]
@@ -59,6 +67,20 @@ class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     raw_input: str | None = None
     """The text that hooks get in its place."""
     images: tuple[Image, ...] = ()
+    attach: bool = True
+    """Attach what `@path`, `@session:ID` and pasted paths of images name. False for a text that
+    the user did not type."""
+
+
+class PathMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A way to complete what stands behind an `@` in a prompt."""
+
+    text: str
+    """Replaces what was typed behind the `@`; quoted if it has blanks, with a slash at the end of
+    a folder."""
+    is_folder: bool = False
+    detail: str = ""
+    """More about it, such as the title of a session."""
 
 
 class CommandInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,7 +112,8 @@ class CommandOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: dict[str, object] = {}
     """The same as data."""
     effect: Effect | None = None
-    """The effect that the client must apply: opening another session. All others are applied."""
+    """The effect that the client must apply: open another session, copy a text, show an entry,
+    change the theme. All others are applied already."""
 
 
 class SessionSnapshot(Struct, frozen=True, kw_only=True):
@@ -119,6 +142,10 @@ class SessionSnapshot(Struct, frozen=True, kw_only=True):
     """The newest journal entry; `history(after=…)` continues behind it."""
     seq: int
     """The newest event that is included here."""
+    todos: tuple[TodoItem, ...] = ()
+    """The todo list that the model keeps."""
+    effort: str = ""
+    """How much the model reasons: `low`, `medium` or `high`; empty for the model's default."""
 
 
 class SessionClient(Protocol):
@@ -202,6 +229,14 @@ class SessionClient(Protocol):
 
     async def commands(self) -> list[CommandInfo]:
         """Return the commands that a user can type."""
+        ...
+
+    async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
+        """Complete what was typed behind an `@`, the best match first.
+
+        Paths match fuzzily (`sdkcli` finds `sdk/client.py`); files that Git ignores are left out.
+        `session:` completes the ids of other sessions.
+        """
         ...
 
     def abort(self) -> None:

@@ -19,6 +19,7 @@ from clew.sdk.client import (
     CommandInfo,
     CommandOutcome,
     HistoryEntry,
+    PathMatch,
     PromptInput,
     SessionClient,
     SessionSnapshot,
@@ -59,6 +60,13 @@ class LanguageParams(Struct, frozen=True, kw_only=True):
     """Parameters of `set_language`."""
 
     language: str
+
+
+class CompletePathParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `complete_path`."""
+
+    fragment: str
+    limit: int = 20
 
 
 class HistoryParams(Struct, frozen=True, kw_only=True):
@@ -115,6 +123,11 @@ METHODS: dict[str, Method] = {
         lambda client, params: client.history(after=params.after, limit=params.limit),
     ),
     "commands": Method(NoParams, list[CommandInfo], lambda client, _: client.commands()),
+    "complete_path": Method(
+        CompletePathParams,
+        list[PathMatch],
+        lambda client, params: client.complete_path(params.fragment, limit=params.limit),
+    ),
     "abort": Method(NoParams, None, _abort),
     "cancel_queue": Method(NoParams, bool, lambda client, _: client.cancel_queue()),
 }

@@ -99,6 +99,11 @@ class SessionCommandHost:
         return self.parts.name
 
     @property
+    def tool_origins(self) -> Mapping[str, str]:
+        """Where tools come from, by name."""
+        return self.parts.tool_origins
+
+    @property
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name."""
         return self.parts.agents.definitions

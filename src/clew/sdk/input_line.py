@@ -6,7 +6,7 @@ from difflib import get_close_matches
 import msgspec
 
 from clew.core.errors import SessionError
-from clew.core.text import one_line
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.protocol import (
     Command,
     CommandResult,
@@ -120,7 +120,8 @@ def shorten_output(text: str, *, entry: int) -> str:
     lines = text.split("\n")
     half = _MAX_LINES // 2
     if len(lines) > _MAX_LINES:
-        hidden = f"… {len(lines) - 2 * half:,} lines are hidden; /recall #{entry} shows them …"
+        count = pluralize(len(lines) - 2 * half, "hidden line")
+        hidden = f"… {count}; /recall #{entry} shows the whole output …"
         lines = [*lines[:half], hidden, *lines[-half:]]
     return "\n".join(
         line

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from anyio import to_thread
 
@@ -48,6 +48,10 @@ class LaunchedSession:
     """The store of the session."""
     home: Path
     """The user's own folder."""
+
+    def list_secrets(self) -> tuple[str, ...]:
+        """Return the secrets that the session knows: the keys of providers, and what you named."""
+        return self.session.session.state.tool_context.redact_values or ()
 
     def take_sandbox_notice(self) -> str:
         """Return what commands can do, unless this user was told so before."""
@@ -140,7 +144,11 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
         options["name"] = spec.name
     if spec.language:
         options["language"] = spec.language
+    if spec.effort:
+        options["effort"] = spec.effort
     options["append_system_prompt"] = spec.append_system_prompt
+    if spec.answer_schema:
+        _require_schema(options, spec.answer_schema, choice.provider.name)
     options["allowed_tools"] = spec.allowed_tools
     options["disallowed_tools"] = spec.disallowed_tools
     options["add_dirs"] = spec.add_dirs
@@ -149,6 +157,18 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
             spec.log_level, homes.project(Path(spec.cwd)) / "logs"
         )
     return options
+
+
+def _require_schema(options: InteractiveOptions, schema: Mapping[str, Any], provider: str) -> None:
+    from clew.sdk.structured_answer import (  # noqa: PLC0415 - few sessions need it
+        native_options,
+        write_instructions,
+    )
+
+    texts = (options["append_system_prompt"], write_instructions(schema))
+    options["append_system_prompt"] = "\n\n".join(filter(None, texts))
+    native = native_options(provider, schema)
+    options["request_options"] = {**options.get("request_options", {}), **native}
 
 
 def _session_log(level: str, folder: Path) -> SessionLogger:

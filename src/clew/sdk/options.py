@@ -75,3 +75,10 @@ NOT_SHARED = CALLBACKS | {"tools", "store", "permission_mode", "permission_handl
 """Options that do not hold for subagents: these share the gate, whose mode may have changed."""
 SESSION_ONLY = (SessionOptions.__annotations__.keys() | {"model", "resume_session_id"}) - {"cwd"}
 """Options that go with a session that is made here, not with one that was given."""
+
+
+def check_options(options: InteractiveOptions) -> None:
+    """Raise `TypeError` when an interactive session has no such option."""
+    known = InteractiveOptions.__annotations__.keys() - REJECTED
+    if unknown := options.keys() - known:
+        raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")

@@ -25,12 +25,14 @@ from clew.sdk.client import (
     CommandInfo,
     CommandOutcome,
     HistoryEntry,
+    PathMatch,
     PromptInput,
     SessionClient,
     SessionSnapshot,
 )
 from clew.sdk.client_json import (
     AnswerParams,
+    CompletePathParams,
     ErrorBody,
     ExecuteParams,
     HistoryParams,
@@ -193,6 +195,11 @@ class PipeSession:
     async def commands(self) -> list[CommandInfo]:
         """Return the commands that a user can type."""
         return await self._call("commands", NoParams(), list[CommandInfo])
+
+    async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
+        """Complete what was typed behind an `@`."""
+        params = CompletePathParams(fragment=fragment, limit=limit)
+        return await self._call("complete_path", params, list[PathMatch])
 
     def abort(self) -> None:
         """Abort what runs; the `interrupted` event says that it happened."""

@@ -17,6 +17,8 @@ from clew.extensions.project import ProjectContext, PromptParts, build_system_pr
 from clew.extensions.project.system_prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.extensions.text_lists import summarize_warnings
+from clew.extensions.user_tools import UserTools, load_user_tools
+from clew.files.tool_files import TOOL_FOLDER, read_tool_files
 from clew.sdk.folders import Homes
 from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
@@ -33,6 +35,7 @@ class ProjectScan(Struct, frozen=True, kw_only=True):
     skills: SkillCommandSource
     agents: Mapping[str, AgentDefinition]
     warnings: tuple[str, ...]
+    user_tools: UserTools = UserTools()
 
 
 def memory_folder(cwd: Path) -> Path:
@@ -52,8 +55,10 @@ def scan_project(
     project = load_project(cwd, user_home=homes.user, clew_home=homes.clew)
     skills = SkillCommandSource(cwd, user_home=homes.user, clew_home=homes.clew)
     agents = discover_agents(cwd, user_home=homes.user, clew_home=homes.clew)
+    tools = load_extensions(loaded, homes)
     warnings = (
         *_withheld_warning(loaded),
+        *tools.problems,
         *project.warnings,
         *ProjectMemory(memory_folder(cwd)).problems(),
         *_warn_skipped((*skills.find_skills().refused, *agents.refused)),
@@ -67,7 +72,14 @@ def scan_project(
         agents=agents.agents,
         # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
+        user_tools=tools,
     )
+
+
+def load_extensions(loaded: LoadedSettings, homes: Homes) -> UserTools:
+    """Load the tools of the user, of a project that the user accepted, and of packages."""
+    own = read_tool_files(homes.clew / TOOL_FOLDER)
+    return load_user_tools((*own, *(loaded.tool_files if loaded.accepted else ())))
 
 
 def _withheld_warning(loaded: LoadedSettings) -> list[str]:

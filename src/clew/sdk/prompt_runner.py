@@ -171,6 +171,7 @@ class PromptRunner:
                 display_input=prompt.display_input,
                 raw_input=prompt.raw_input,
                 run_id=run_id,
+                attach=prompt.attach,
             )
 
         return work

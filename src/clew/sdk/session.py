@@ -15,10 +15,10 @@ from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import Command, CommandResult
 from clew.extensions.skills import Skill
 from clew.providers.protocol import Provider
-from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput, SessionSnapshot
+from clew.sdk.client import CommandInfo, CommandOutcome, PathMatch, PromptInput, SessionSnapshot
 from clew.sdk.input_line import describe_command, execute_line
 from clew.sdk.lifecycle import Lifecycle
-from clew.sdk.options import REJECTED, InteractiveOptions
+from clew.sdk.options import InteractiveOptions, check_options
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.snapshot import page_history, take_snapshot
 from clew.session.event_bus import EnvelopeListener, Listener, Unsubscribe
@@ -39,9 +39,7 @@ class InteractiveSession:
     def __init__(
         self, *, provider: Provider | None = None, **options: Unpack[InteractiveOptions]
     ) -> None:
-        known = InteractiveOptions.__annotations__.keys() - REJECTED
-        if unknown := options.keys() - known:
-            raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
+        check_options(options)
         self._life = Lifecycle(provider, options)
         self._bus, self._runner = self._life.bus, self._life.runner
 
@@ -169,6 +167,10 @@ class InteractiveSession:
         offered = models.offered_now()
         return [describe_command(one, models=offered) for one in self.list_commands()]
 
+    async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
+        """Complete what was typed behind an `@`; see `SessionClient.complete_path`."""
+        return await (await self._life.open()).parts.completer.complete(fragment, limit=limit)
+
     def list_commands(self) -> list[Command]:
         """Return the same commands as the registry describes them."""
         return [one for one in self.parts.registry.get_commands() if one.user_invocable]
@@ -225,7 +227,12 @@ class InteractiveSession:
 
     async def restore_edit_checkpoint(self, number: int) -> Rewind:
         """Restore the files of the checkpoint with that number; the conversation stays."""
-        for checkpoint in await self.session.list_checkpoints():
-            if checkpoint.number == number:
-                return await self.session.rewind(checkpoint.entry, conversation=False)
-        raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")
+        entry = await _find_checkpoint(self.session, number)
+        return await self.session.rewind(entry, conversation=False)
+
+
+async def _find_checkpoint(session: Session, number: int) -> EntryId:
+    for checkpoint in await session.list_checkpoints():
+        if checkpoint.number == number:
+            return checkpoint.entry
+    raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")

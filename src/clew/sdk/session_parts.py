@@ -13,6 +13,7 @@ from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import InteractiveOptions
+from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt
 from clew.sdk.subagents import AgentRunner
@@ -20,6 +21,9 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
+
+RESERVED_TOOLS = frozenset({"Agent", "ExecuteCommand", "ExitPlanMode", "Recall"})
+"""Tools that a session makes itself."""
 
 
 class Blueprint(Struct, frozen=True, kw_only=True):
@@ -56,6 +60,11 @@ class SessionParts(Struct, kw_only=True):
     models: ModelSwitcher
     name: str
     language: str
+    completer: PathCompleter
+    warnings: tuple[str, ...] = ()
+    """What the user should know about the project when the session opens."""
+    tool_origins: Mapping[str, str] = {}
+    """Where tools come from that are not built in, by name."""
 
     def system_prompt(self, language: str) -> str:
         """Return the system prompt as it would be now, in that language."""

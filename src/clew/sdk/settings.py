@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.config.display import list_values, redact_settings
+from clew.config.display import list_values, locate_problem, redact_settings
 from clew.config.layers import get_value
 from clew.config.providers import find_mistakes
 from clew.config.schema_info import json_schema
 from clew.config.session_options import build_session_options
-from clew.config.settings import LoadedSettings, load_settings, load_trusted
+from clew.config.settings import LoadedSettings, load_settings, load_sound, load_trusted
 from clew.config.trust import Trust, format_withheld
 from clew.config.updates import TARGETS, find_key, find_target, set_value, unset_value
 from clew.core.errors import ConfigError
@@ -64,13 +64,23 @@ class ProjectSettings:
         return load_project_settings(self.cwd, self._homes, self._environ)
 
     def find_problems(self) -> list[str]:
-        """Return what is wrong, one sentence each, as if the user had accepted the folder."""
+        """Return everything that is wrong, one sentence each, as if the folder were accepted.
+
+        Each has its file and line; a file with mistakes does not hide those of the others.
+        """
+        loaded, problems = load_sound(
+            self.cwd,
+            user_home=self._homes.user,
+            clew_home=self._homes.clew,
+            environ=self._environ,
+        )
         try:
-            loaded = self.load().once_accepted()
             build_session_options(loaded.settings)
         except ConfigError as error:
-            return [str(error)]
-        return list(find_mistakes(loaded.settings, loaded.environ))
+            problems.append(locate_problem(loaded, str(error)))
+        for mistake in find_mistakes(loaded.settings, loaded.environ):
+            problems.append(locate_problem(loaded, mistake))
+        return problems
 
     def get(self, key: str) -> Any:
         """Return one value, without secrets; None when it is not set.

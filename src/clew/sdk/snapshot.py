@@ -36,6 +36,8 @@ def take_snapshot(
         tasks=tuple(parts.agents.tasks.values()),
         last_entry=entries[-1].id if entries else EntryId(0),
         seq=parts.blueprint.bus.seq,
+        todos=session.journal.view.todos,
+        effort=session.journal.view.setup.effort,
     )
 
 

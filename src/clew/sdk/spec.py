@@ -1,8 +1,12 @@
 """`SessionSpec`: what another process needs to open the same session."""
 
+from typing import Any
+
 from msgspec import Struct
 
-from clew.session.config import DataOptions
+from clew.session.config import EFFORTS, DataOptions
+
+__all__ = ["EFFORTS", "SessionSpec"]
 
 
 class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +48,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: str = ""
     agents: bool = True
     """Give the model the `Agent` tool."""
+    effort: str = ""
+    """The reasoning effort; empty for that of the session that is continued, or the default."""
     allowed_tools: tuple[str, ...] = ()
     """Permission rules for calls that run without asking, beside those of the settings."""
     disallowed_tools: tuple[str, ...] = ()
@@ -52,6 +58,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Instructions at the end of the system prompt."""
     add_dirs: tuple[str, ...] = ()
     """Folders outside `cwd` that tools may read."""
+    answer_schema: dict[str, Any] = {}
+    """A JSON Schema for the answers; see `clew.sdk.structured_answer`. Empty for none."""
     log_level: str = ""
     """Write a session log of this level; empty for none."""
     options: DataOptions = {}

@@ -171,6 +171,8 @@ class AgentRunner(Struct, kw_only=True):
         if parent.state.provider.name != self.provider_name:
             options.pop("request_options", None)
             options.pop("summary_model", None)
+        setup = parent.journal.view.setup
+        options["effort"] = setup.effort if model == facts.name else ""
         options["max_context_tokens"] = facts.window if model == facts.name else None
         return Session(parent.state.provider, model=model, **options)
 

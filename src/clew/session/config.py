@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from clew.session.calibrations import CalibrationFile
 
 LEAST_WINDOW = 256
+EFFORTS = ("low", "medium", "high")
+"""How much a model reasons."""
 
 BeforeCompact: TypeAlias = Callable[[Trigger], Awaitable[str | None]]
 """Called before each compaction; returns the reason to skip it, or None."""
@@ -107,6 +109,9 @@ class DataOptions(TypedDict, total=False):
     """Warn and then stop a model that repeats the same call. Default: True."""
     redact: bool
     """Remove secrets from tool output before it is stored or sent. Default: True."""
+    effort: str
+    """How much the model reasons, where it lets you choose: `low`, `medium` or `high`. Default:
+    what a stored session had, otherwise the model's own default."""
     request_options: Mapping[str, Any]
     """Fields of the provider's own API that are added to every request."""
 
@@ -191,6 +196,7 @@ _DEFAULTS: SessionOptions = {
     "detect_loops": True,
     "redact": True,
     "redact_values": (),
+    "effort": "",
     "request_options": {},
     "tools": (),
     "env": {},
@@ -228,7 +234,14 @@ def complete_options(given: SessionOptions) -> SessionOptions:
     options.setdefault("event_bus", EventBus())
     if options["max_parallel_tools"] < 1:
         raise ConfigError("max_parallel_tools must be at least 1")
+    check_effort(options["effort"])
     return options
+
+
+def check_effort(effort: str) -> None:
+    """Raise `ConfigError` when there is no such reasoning effort; empty is the default."""
+    if effort and effort not in EFFORTS:
+        raise ConfigError(f"there is no effort {effort!r}; choose one of: {', '.join(EFFORTS)}")
 
 
 def make_policy(options: SessionOptions) -> ContextPolicy:

@@ -8,6 +8,7 @@ from clew.core.entries import Cleared, Entry, MessageAdded, PinChanged, Undone
 from clew.core.errors import NothingToUndo, SessionError
 from clew.core.ids import EntryId, new_call_id
 from clew.core.messages import Message, Role, ToolCall, assistant, user
+from clew.session.config import check_effort
 from clew.session.hook_events import fire_session_start, format_reminder
 from clew.session.rewind import record_checkpoint, undo_restore
 from clew.session.state import SessionState
@@ -34,6 +35,7 @@ async def undo(state: SessionState) -> Entry:
     assert entry is not None  # noqa: S101 - the view names only entries of its journal
     await undo_restore(state, entry)
     await journal.append(Undone(target=target))
+    state.publish_todos()
     state.report_context()
     return entry
 
@@ -41,6 +43,7 @@ async def undo(state: SessionState) -> Entry:
 async def clear_history(state: SessionState) -> None:
     """Start an empty conversation, and fire SessionStart with the source `clear`."""
     await state.journal.append(Cleared())
+    state.publish_todos()
     state.report_context()
     await fire_session_start(state, "clear")
 
@@ -51,6 +54,25 @@ async def set_system_message(state: SessionState, text: str) -> None:
     if text != setup.system:
         await state.journal.append(replace(setup, system=text))
         state.report_context()
+
+
+async def set_effort(state: SessionState, effort: str) -> None:
+    """Change how much the model reasons, from the next request on; empty for its default.
+
+    Raises:
+        ConfigError: There is no such effort.
+        SessionError: The model does not let you choose.
+    """
+    check_effort(effort)
+    setup = state.journal.view.setup
+    if effort == setup.effort:
+        return
+    if state.find_effort_fields(effort) is None:
+        raise SessionError(
+            f"{setup.model.name} on {state.provider.name} has no choice of reasoning effort that"
+            " Clew knows; if its API has one, set its field in the options of the provider"
+        )
+    await state.journal.append(replace(setup, effort=effort))
 
 
 async def pin(state: SessionState, entry_id: EntryId, *, pinned: bool) -> None:

@@ -51,6 +51,9 @@ class Gate(Struct, kw_only=True):
     """True when the user may not choose the mode that asks about nothing."""
     on_denied: OnDenied | None = None
     remember: Remember | None = None
+    mode_after_plan: PermissionMode = PermissionMode.ACCEPT_EDITS
+    """The mode in which a session continues when the user approves a plan and wants no questions
+    about edits."""
     grants: list[Grant] = field(default_factory=list)
     """Calls that the user allowed for the rest of the session, by argument shape."""
 
@@ -64,6 +67,12 @@ class Gate(Struct, kw_only=True):
             deny=self.deny,
             grants=tuple(self.grants),
         )
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        """Change the mode; plan mode remembers that the user wanted no questions before."""
+        if mode is PermissionMode.PLAN and self.mode is PermissionMode.BYPASS:
+            self.mode_after_plan = self.mode
+        self.mode = mode
 
     def decide(self, access: Access, policy: Policy | None = None) -> Decision:
         """Return the decision of the rules and the mode; `ASK` where they leave it to a person."""
@@ -142,11 +151,22 @@ class Gate(Struct, kw_only=True):
         """Ask a person where the rules leave it open."""
         if decision.verdict is not Verdict.ASK:
             return decision
-        answer = None if self.ask is None else await self._ask(self.ask, access, decision)
+        asking = self._ask_question if access.question else self._ask
+        answer = None if self.ask is None else await asking(self.ask, access, decision)
         if answer is None:
             why = f"{decision.reason}; there is no user to ask"
             answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
         return replace(answer, question=decision.reason)
+
+    async def _ask_question(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
+        """Ask the question of a tool; the tool gets the answer, whatever it is."""
+        answer = await ask(access, replace(decision, session_scope=access.session_choice))
+        if answer is None:
+            return None
+        if not isinstance(answer, PermissionAnswer):
+            answer = PermissionAnswer(approval=answer)
+        said = f"the user answered: {answer.approval}"
+        return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415

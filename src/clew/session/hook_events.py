@@ -16,19 +16,13 @@ from clew.core.errors import (
 )
 from clew.core.events import Warned
 from clew.core.messages import Message, Role, Text, user
-from clew.core.permissions import PermissionMode, Risk
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
+from clew.session.plan_mode import follow_mode
 from clew.session.state import SessionState
-from clew.tools.protocol import Tool, ToolContext
 
 MOST_STOPS_REFUSED = 8
 """How often in a row a Stop hook may keep a run going."""
 _RESPONSE_CHARS = 500
-_PLAN_MODE = (
-    "Plan mode is active: nothing may be changed and no command runs. Read what you need, then"
-    " answer with a plan. These tools work: {tools}. All other tools are denied."
-)
-_PLAN_MODE_ENDED = "Plan mode has ended: the tools that change files and run commands work again."
 _NO_VERDICT = HookVerdict()
 _ERROR_KINDS: tuple[tuple[type[BaseException], str], ...] = (
     (ProviderBusy, "rate_limit"),
@@ -103,31 +97,11 @@ async def admit_prompt(state: SessionState, prompt: Message, *, raw: str | None 
     reason = verdict.stop or verdict.block
     if reason is not None:
         raise PromptBlocked(f"a hook blocked the prompt: {reason}")
-    texts = [*_describe_plan_mode(state), *state.reminders, *verdict.context]
+    texts = [*await follow_mode(state), *state.reminders, *verdict.context]
     state.reminders.clear()
     if not texts:
         return prompt
     return Message(role=prompt.role, parts=(Text(format_reminder(*texts)), *prompt.parts))
-
-
-def _only_reads(each: Tool, context: ToolContext) -> bool:
-    try:
-        return each.access({}, context).risk is Risk.INSPECT
-    except Exception:  # noqa: BLE001 - a custom tool may need its arguments
-        return False
-
-
-def _describe_plan_mode(state: SessionState) -> list[str]:
-    """Tell the model that it is in plan mode, or no longer.
-
-    The text is part of the prompt, and the list of tools stays the same: a change of the mode keeps
-    the prefix that the provider has cached.
-    """
-    told, state.plan_mode_told = state.plan_mode_told, state.gate.mode is PermissionMode.PLAN
-    if not state.plan_mode_told:
-        return [_PLAN_MODE_ENDED] if told else []
-    names = [name for name, each in state.tools.items() if _only_reads(each, state.tool_context)]
-    return [_PLAN_MODE.format(tools=", ".join(names) or "none")]
 
 
 def format_reminder(*texts: str) -> str:

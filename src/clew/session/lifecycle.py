@@ -36,6 +36,7 @@ from clew.session.hook_events import fire, fire_session_start
 from clew.session.journal import Journal, make_unopened_journal, new_record
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.model_window import find_facts
+from clew.session.plan_mode import select_tools
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
 from clew.stores.record import StoredSession
@@ -68,10 +69,11 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     """
     options = complete_options(given)
     tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
+    specs = (*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else []))
     setup = SetupChanged(
         model=override_window(provider.facts(model), options["max_context_tokens"]),
         system=options["system_message"],
-        tools=(*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else [])),
+        tools=specs,
     )
     record = new_record(SessionId(options["session_id"] or new_session_id()), cwd)
     gate = make_gate(options)
@@ -84,6 +86,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         strategy=choose_strategy(options),
         reasoning=make_reasoning_policy(options),
         tools=index_tools(tools),
+        all_specs=specs,
         tool_context=ToolContext(
             cwd=cwd,
             env=dict(options["env"]),
@@ -158,6 +161,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     state.journal = journal
+    state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.
     publish = state.options["event_bus"].publish
     journal.on_entry = lambda entry: publish(EntryAdded(entry))
@@ -165,10 +169,14 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     # The mode that asks about nothing must be chosen again each time a session is opened.
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
         state.gate.mode = PermissionMode(stored)
+    state.plan_mode_told = stored == PermissionMode.PLAN
+    effort = state.options["effort"] or journal.view.setup.effort
+    setup = replace(setup, tools=select_tools(state), effort=effort)
     if state.options["max_context_tokens"] is None:
         setup = replace(setup, model=await find_facts(state, state.provider, setup.model))
     await _record_setup(journal, setup, state.options["calibrations"])
     _warn_if_unknown(state, setup.model)
+    _warn_if_effortless(state)
     if state.options["recall"]:
         recall = Recall(state.options["store"], journal, state.policy)
         state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
@@ -247,6 +255,13 @@ def _warn_if_unknown(state: SessionState, model: ModelFacts) -> None:
         )
 
 
+def _warn_if_effortless(state: SessionState) -> None:
+    setup = state.journal.view.setup
+    if state.find_effort_fields(setup.effort) is None:
+        why = f"{setup.model.name} on {state.provider.name} has no choice of reasoning effort"
+        state.emit(Warned(f"the effort {setup.effort} is not used: {why}"))
+
+
 def check_view(state: SessionState) -> None:
     """Read the whole view once, before the first model call, and warn of damaged entries."""
     if state.journal.unproven:
@@ -297,8 +312,11 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         found = _list_secrets(provider, state.options) or ()
         values = tuple(dict.fromkeys((*known, *found)))
         state.tool_context = replace(state.tool_context, redact_values=values)
+        if (log := state.options["session_log"]) is not None:
+            log.hide(values)
     state.journal.measure_by(meter_for(facts.name) or text_units)
     await _record_setup(state.journal, setup, state.options["calibrations"])
+    _warn_if_effortless(state)
     state.report_context()
 
 

@@ -12,7 +12,13 @@ from clew.context.render import render
 from clew.core.context_state import ContextState
 from clew.core.entries import Charged, MessageAdded
 from clew.core.errors import ProviderTimeout, StreamBroken
-from clew.core.events import ReasoningDelta, ServerToolEnded, ServerToolStarted, TextDelta
+from clew.core.events import (
+    ModelRetry,
+    ReasoningDelta,
+    ServerToolEnded,
+    ServerToolStarted,
+    TextDelta,
+)
 from clew.core.ids import CallId, new_call_id
 from clew.core.messages import Message, Part, ToolCall, tool_result, user
 from clew.core.usage import Usage
@@ -22,6 +28,7 @@ from clew.providers.protocol import (
     Finished,
     ReasoningChunk,
     Request,
+    RetryChunk,
     ServerToolChunk,
     StopReason,
     TextChunk,
@@ -148,7 +155,7 @@ def request_for(state: SessionState, context: ContextState) -> Request:
         settled=view.settled,
         sees=model.sees,
         cache_key=state.journal.record.id,
-        options=dict(state.request_options),
+        options={**(state.find_effort_fields(view.setup.effort) or {}), **state.request_options},
     )
 
 
@@ -158,6 +165,15 @@ def _publish(chunk: Chunk, state: SessionState) -> None:
             state.emit(TextDelta(text))
         case ReasoningChunk(text=text) if text:
             state.emit(ReasoningDelta(text))
+        case RetryChunk():
+            state.emit(
+                ModelRetry(
+                    reason=chunk.reason,
+                    delay=chunk.delay,
+                    attempt=chunk.attempt,
+                    attempts=chunk.attempts,
+                )
+            )
         case ServerToolChunk(ended=True):
             state.emit(
                 ServerToolEnded(

@@ -4,9 +4,10 @@ Imported by the first search, because the parts of recall take time to load.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,15 +22,17 @@ from clew.context.recall.query import Query, parse_query
 from clew.context.recall.search import Found
 from clew.context.recall.units import ReadEntry
 from clew.context.recall.word_index import search_entries
+from clew.context.view import fold
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError, SessionNotFound, StoreError
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import Role
-from clew.core.text import one_line, truncate_middle
+from clew.core.text import end_sentence, one_line, truncate_middle
 from clew.session.journal import Journal
 from clew.stores.protocol import Store
 from clew.tools.protocol import ToolOutput
 
+_TITLE = 80
 _VERSIONS = 200
 """How many calls that name a file are read for its latest version."""
 RECALL_HINTS = Hints(
@@ -141,6 +144,8 @@ async def answer_call(
     store: Store, journal: Journal, arguments: dict[str, Any], *, page: int
 ) -> ToolOutput:
     """Search the session of a journal, or read entries, for the model."""
+    if isinstance(other := arguments.get("session"), str) and other.strip():
+        return await _answer_digest(store, SessionId(other.strip()), page)
     request = parse_arguments(arguments)
     if request is None:
         return ToolOutput(
@@ -151,8 +156,42 @@ async def answer_call(
     try:
         answer = await recall.answer(replace(request, skip=_find_own_question(journal), page=page))
     except (SessionError, StoreError) as error:
-        return ToolOutput(text=f"Error: {error}.", failed=True)
+        return ToolOutput(text=end_sentence(f"Error: {error}"), failed=True)
     return ToolOutput(text=answer.text)
+
+
+async def _answer_digest(store: Store, session_id: SessionId, page: int) -> ToolOutput:
+    try:
+        text = await write_session_digest(store, session_id, max_chars=page)
+    except StoreError as error:
+        return ToolOutput(text=f"Error: {error}.", failed=True)
+    return ToolOutput(text=text, display=text.partition("\n")[0], data={"session": session_id})
+
+
+async def write_session_digest(store: Store, session_id: SessionId, *, max_chars: int) -> str:
+    """Return a digest of a stored session of at most that many characters.
+
+    Raises:
+        StoreError: There is no such session, or it cannot be read.
+    """
+    record = await store.record(session_id)
+    _, entries = await store.load(session_id)
+    heading = f"Digest of session {record.id} ({one_line(record.heading, _TITLE)}):"
+    body = await to_thread.run_sync(_write_digest, entries, max_chars - len(heading) - 1)
+    return f"{heading}\n{body}"
+
+
+def _write_digest(entries: Sequence[Entry], max_chars: int) -> str:
+    # The patterns of a digest take long to compile, and few sessions ask for one of another.
+    from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415
+
+    view = fold(entries)
+    if not view.items:
+        return "nothing was said in this session"
+    parts = [view.notes] if view.notes else []
+    room = max(0, max_chars - sum(map(len, parts)))
+    digest = prepare_digest(view.list_conversation()).write_chars(room)
+    return "\n\n".join([*parts, digest])[:max_chars]
 
 
 async def answer_person(

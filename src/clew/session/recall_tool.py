@@ -35,6 +35,7 @@ RECALL_SPEC = ToolSpec(
                 "description": "Path: returns the last known content, edits included.",
             },
             "all_sessions": {"type": "boolean", "description": "Search the whole project."},
+            "session": {"type": "string", "description": "Id of another session: its digest."},
         },
         "additionalProperties": False,
     },

@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from clew.checkpoints.values import CheckpointSummary, RestoreResult
+from clew.checkpoints.values import CheckpointSummary, FileVersions, RestoreResult
 from clew.context.cuts import between_steps
 from clew.context.view import fold
 from clew.core.entries import Entry, Rewound
@@ -82,6 +82,7 @@ async def rewind(state: SessionState, entry_id: EntryId, options: RewindOptions)
             return await _rewind_files(state, files)
         place = find_cut_before(state.journal.entries, place)
         entry = await state.journal.append(Rewound(before=place, files=files.restored))
+        state.publish_todos()
         state.report_context()
     return Rewind(entry=entry, before=place, files=files)
 
@@ -116,6 +117,16 @@ async def list_checkpoints(state: SessionState) -> list[CheckpointSummary]:
     if state.checkpoints is None:
         return []
     return await to_thread.run_sync(state.checkpoints.summaries)
+
+
+async def list_changes(state: SessionState) -> list[FileVersions]:
+    """Return the files that the session changed, before its first change and now.
+
+    Raises:
+        ConfigError: The session keeps no checkpoints.
+        StoreUnavailable: The checkpoints cannot be read.
+    """
+    return await to_thread.run_sync(_require_checkpoints(state).changes)
 
 
 @asynccontextmanager

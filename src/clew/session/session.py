@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
 from clew.checkpoints.values import CheckpointSummary
 from clew.core.context_state import ContextState
-from clew.core.entries import Compacted, Entry, ModeChanged, Noted
+from clew.core.entries import Compacted, Entry, Noted
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Message, Role
@@ -14,7 +14,7 @@ from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
 from clew.session import edits
-from clew.session.config import SessionOptions, check_mode
+from clew.session.config import SessionOptions
 from clew.session.event_bus import Listener, Unsubscribe
 from clew.session.journal import Journal
 from clew.session.lifecycle import (
@@ -24,6 +24,7 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
+from clew.session.plan_mode import change_mode
 from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
@@ -44,6 +45,9 @@ class RunOptions(TypedDict, total=False):
     """What clients show in place of the prompt."""
     raw_input: str | None
     """What hooks get in place of the prompt."""
+    attach: bool
+    """Attach the files and sessions that `@path` and `@session:ID` in the prompt name. Default:
+    False."""
     run_id: RunId | None
     """Names the run in its events. Default: a new id."""
 
@@ -103,7 +107,8 @@ class Session:
     ) -> ExecutionResult:
         """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
-        asked = make_prompt(prompt, raw=raw, display=display)
+        attach = options.get("attach", False)
+        asked = make_prompt(prompt, raw=raw, display=display, attach=attach)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
@@ -182,9 +187,7 @@ class Session:
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:
         """Change how much runs without asking; raises `ConfigError` if the mode is disabled."""
-        check_mode(self.gate, mode)
-        await self.journal.append(ModeChanged(mode=mode))
-        self.gate.mode = mode
+        await change_mode(self.state, mode)
 
     def get_permission_mode(self) -> PermissionMode:
         """Return how much runs without asking."""

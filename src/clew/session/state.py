@@ -16,16 +16,17 @@ from clew.context.summary_breaker import SummaryBreaker
 from clew.context.window_state import compute_state
 from clew.core.context_state import ContextState
 from clew.core.errors import BudgetReached, SessionError
-from clew.core.events import ContextUpdated, Event
-from clew.core.models import ModelFacts
+from clew.core.events import ContextUpdated, Event, TodosChanged
+from clew.core.models import ModelFacts, ToolSpec
 from clew.core.permissions import Decision
+from clew.core.todos import TodoItem
 from clew.core.usage import Usage
 from clew.providers.protocol import Chunk, Provider, Request
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
 from clew.session.limits import CostLimit, LoopGuard, expect_usage, make_cost_limit
-from clew.tools.protocol import Tool, ToolContext
+from clew.tools.protocol import Progress, Tool, ToolContext
 
 if TYPE_CHECKING:
     from clew.checkpoints.file_checkpoints import FileCheckpoints
@@ -62,6 +63,8 @@ class SessionState(Struct, kw_only=True):
     strategy: Strategy
     reasoning: ReasoningPolicy
     tools: Mapping[str, Tool]
+    all_specs: tuple[ToolSpec, ...]
+    """All tools as the model sees them; the mode decides which of them it gets."""
     tool_context: ToolContext
     """Where the tools work."""
     cost_limit: CostLimit
@@ -83,9 +86,13 @@ class SessionState(Struct, kw_only=True):
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
     plan_mode_told: bool = False
-    """True when the last prompt told the model that it is in plan mode."""
+    """True when the model was last told that it is in plan mode."""
+    published_todos: tuple[TodoItem, ...] = ()
+    """The todo list as clients know it."""
     decisions: dict[str, Decision] = field(default_factory=dict)
     """What was decided about calls that have no result yet, by call id."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """Where calls report that have no result yet, by call id."""
     ending: SessionError | None = None
     """Why the run must end after the calls of this answer."""
     completed_runs: int = 0
@@ -126,6 +133,22 @@ class SessionState(Struct, kw_only=True):
         """Publish how full the window is, if anyone listens."""
         if self.options["event_bus"].wants(ContextUpdated):
             self.report_context()
+
+    def publish_todos(self) -> None:
+        """Publish the todo list, if it has changed."""
+        todos = self.journal.view.todos
+        if todos != self.published_todos:
+            self.published_todos = todos
+            self.emit(TodosChanged(todos))
+
+    def find_effort_fields(self, effort: str) -> Mapping[str, Any] | None:
+        """Return the fields that set the reasoning effort; None if the model has no such choice."""
+        if not effort:
+            return {}
+        # Few sessions choose an effort.
+        from clew.providers.effort import effort_fields  # noqa: PLC0415
+
+        return effort_fields(self.provider.name, self.journal.view.setup.model.name, effort)
 
     def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
         """Change the thresholds that are given.

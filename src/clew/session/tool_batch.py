@@ -27,34 +27,37 @@ from clew.session.tool_execution import (
 from clew.session.write_lock import shield_writes
 
 
-async def run_calls(state: SessionState, calls: Sequence[ToolCall]) -> None:
+async def run_calls(
+    state: SessionState, calls: Sequence[ToolCall], *, attached: bool = False
+) -> None:
     """Run `calls` and commit one result for each, in the order of the calls.
 
     A result is committed as soon as those before it are, so that a crash loses only the calls
-    that were still running. An abort gives these a failed result.
+    that were still running. An abort gives these a failed result. With `attached`, they read what
+    the user attached to a prompt.
 
     Raises:
         SessionError: A hook or the loop guard ended the run; all results are committed.
     """
     if len(calls) == 1:
-        await _run_alone(state, calls[0])
+        await _run_alone(state, calls[0], attached=attached)
     else:
-        await _run_together(state, calls)
+        await _run_together(state, calls, attached=attached)
     ending, state.ending = state.ending, None
     if ending is not None:
         raise ending
 
 
-async def _run_alone(state: SessionState, call: ToolCall) -> None:
+async def _run_alone(state: SessionState, call: ToolCall, *, attached: bool) -> None:
     """Run the only call of an answer; it needs no task of its own."""
     outcome: CallOutcome | None = None
     try:
-        outcome = await run_call(state, call)
+        outcome = await run_call(state, call, attached=attached)
     finally:
         await commit_outcome(state, call, outcome)
 
 
-async def _run_together(state: SessionState, calls: Sequence[ToolCall]) -> None:
+async def _run_together(state: SessionState, calls: Sequence[ToolCall], *, attached: bool) -> None:
     outcomes: dict[int, CallOutcome] = {}
     committed = 0
     limit = anyio.Semaphore(state.options["max_parallel_tools"], fast_acquire=True)
@@ -70,7 +73,7 @@ async def _run_together(state: SessionState, calls: Sequence[ToolCall]) -> None:
     async def one(index: int) -> None:
         try:
             async with limit:
-                outcomes[index] = await run_call(state, calls[index])
+                outcomes[index] = await run_call(state, calls[index], attached=attached)
             with anyio.CancelScope(shield=True):
                 await commit_ready()
         except ClewError as error:
@@ -89,14 +92,14 @@ async def _run_together(state: SessionState, calls: Sequence[ToolCall]) -> None:
         with anyio.CancelScope(shield=True):
             for index in range(len(calls)):
                 if index not in outcomes:
-                    outcomes[index] = make_interrupted_outcome()
+                    outcomes[index] = make_interrupted_outcome(state, calls[index])
             await commit_ready()
 
 
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
     """Commit the result of `call`; None means that the call was cut off."""
     with shield_writes(state.options["store"]):
-        await _commit(state, call, outcome or make_interrupted_outcome())
+        await _commit(state, call, outcome or make_interrupted_outcome(state, call))
 
 
 def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | None:
@@ -119,6 +122,7 @@ def _redact_reason(reason: str, values: tuple[str, ...] | None) -> str:
 
 
 async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:
+    state.progress.pop(call.call_id, None)
     output = redact_output(state, outcome.output)
     message, full_text = make_result(state, call, output)
     report = report_call(
@@ -147,3 +151,4 @@ async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> 
             data=output.data,
         )
     )
+    state.publish_todos()

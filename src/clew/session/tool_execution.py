@@ -12,15 +12,30 @@ from msgspec.structs import replace
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
-from clew.core.permissions import Access, DecidedBy, Decision, Risk, Verdict
+from clew.core.permissions import (
+    Access,
+    DecidedBy,
+    Decision,
+    PermissionAnswer,
+    Risk,
+    TargetKind,
+    Verdict,
+)
 from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
-from clew.core.text import truncate_middle
+from clew.core.text import end_sentence, truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
-from clew.tools.protocol import ChecksArguments, Tool, ToolContext, ToolOutput
+from clew.session.tool_progress import start_progress, take_partial_output
+from clew.tools.protocol import (
+    ChecksArguments,
+    RehearsesCalls,
+    Tool,
+    ToolContext,
+    ToolOutput,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +68,17 @@ class Prepared(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     allowed_paths: tuple[str, ...] = ()
     """The real paths that the decision is about."""
+    answer: PermissionAnswer | None = None
+    """What the user answered to the question of the tool."""
 
 
-async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False) -> CallOutcome:
+async def run_call(
+    state: SessionState, call: ToolCall, *, decided: bool = False, attached: bool = False
+) -> CallOutcome:
     """Take one call from its name to its outcome; raises nothing but cancellation.
 
-    With `decided`, the user started the call, so permissions and hooks are not consulted.
+    With `decided`, the user started the call, so permissions and hooks are not consulted. With
+    `attached`, the user named what it reads, so that only rules and hooks that deny it count.
     """
     state.emit(
         ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments, by_user=decided)
@@ -67,7 +87,9 @@ async def run_call(state: SessionState, call: ToolCall, *, decided: bool = False
     if isinstance(prepared, CallOutcome):
         return prepared
     try:
-        return await (_run(state, prepared) if decided else _judge(state, prepared))
+        if decided:
+            return await _run(state, prepared)
+        return await _judge(state, prepared, attached=attached)
     except Exception as error:
         logger.warning("tool %s crashed", call.name, exc_info=True)
         return make_failed_outcome(f"Error: {call.name} crashed: {error!r}", "crashed")
@@ -86,7 +108,7 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
         return make_failed_outcome(f"Error: {error}", "bad_arguments")
 
 
-async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
+async def _judge(state: SessionState, prepared: Prepared, *, attached: bool = False) -> CallOutcome:
     """Run a call if the rules, the hooks and, where these leave it open, the user allow it."""
     access = _access(state, prepared)
     if mark := _find_mark(state, access):
@@ -112,26 +134,41 @@ async def _judge(state: SessionState, prepared: Prepared) -> CallOutcome:
                 return make_failed_outcome(mark, "redaction_mark")
         # The mode, the grants and links in paths may have changed while the hooks ran.
         targets, decision = state.gate.find_targets(access), state.gate.decide(access)
-    if decision.verdict is Verdict.ASK and (problem := _check(prepared)) is not None:
+    if attached and decision.verdict is Verdict.ASK:
+        decision = Decision(Verdict.ALLOW, "the user attached this", DecidedBy.ANSWER)
+    asks = Verdict.ASK in (decision.verdict, wish.verdict if wish else None)
+    if asks and (problem := await _find_failure(state, prepared, access, targets)) is not None:
         return await _run(state, prepared, problem=problem)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
         return _deny(state, prepared, final, "denied")
     state.decisions[prepared.call.call_id] = final
-    return await _run(state, replace(prepared, allowed_paths=targets) if targets else prepared)
+    prepared = replace(prepared, allowed_paths=targets, answer=final.answer)
+    return await _run(state, prepared)
 
 
-def _check(prepared: Prepared) -> ToolOutput | None:
+async def _find_failure(
+    state: SessionState, prepared: Prepared, access: Access, targets: tuple[str, ...]
+) -> ToolOutput | None:
     """Return the failure of a call that cannot succeed: the user need not be asked about it."""
-    tool = prepared.tool
-    return tool.check(prepared.arguments) if isinstance(tool, ChecksArguments) else None
+    tool, arguments = prepared.tool, prepared.arguments
+    if isinstance(tool, ChecksArguments) and (problem := tool.check(arguments)) is not None:
+        return problem
+    if not isinstance(tool, RehearsesCalls) or access.kind is not TargetKind.PATH:
+        return None
+    reading = replace(access, tool="Read", risk=Risk.INSPECT)
+    if state.gate.decide(reading).verdict is not Verdict.ALLOW:
+        # What the call would find is not for the model to know.
+        return None
+    context = replace(state.tool_context, allowed_paths=targets)
+    return await tool.rehearse(arguments, context)
 
 
 def _deny(
     state: SessionState, prepared: Prepared, decision: Decision, error_code: str
 ) -> CallOutcome:
     state.decisions[prepared.call.call_id] = decision
-    output = ToolOutput(text=f"Permission denied: {decision.reason}.", failed=True)
+    output = ToolOutput(text=end_sentence(f"Permission denied: {decision.reason}"), failed=True)
     return CallOutcome(output=output, denied=True, error_code=error_code)
 
 
@@ -165,14 +202,16 @@ async def _run(
         return make_failed_outcome(f"Error: {name} was not run. {_REPEATED}", "repeated")
     started = time.monotonic()
     timeout = state.options["tool_timeout"]
-    context = state.tool_context
-    if prepared.allowed_paths != context.allowed_paths:
-        context = replace(context, allowed_paths=prepared.allowed_paths)
+    context = replace(
+        state.tool_context,
+        allowed_paths=prepared.allowed_paths,
+        progress=start_progress(state, prepared.call),
+        answer=prepared.answer,
+    )
     output = problem or await _run_in_time(prepared, context, timeout)
     if output is None:
-        return make_failed_outcome(
-            f"Error: {name} was ended after {timeout:g} seconds.", "timed_out"
-        )
+        ended = f"Error: {name} was ended after {timeout:g} seconds."
+        return _make_partial_outcome(state, prepared.call, ended, "timed_out")
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
@@ -269,9 +308,17 @@ def make_result(
     return Message(role=Role.TOOL, parts=(result,)), full_text
 
 
-def make_interrupted_outcome() -> CallOutcome:
-    """Return the outcome of a call that was cut off."""
-    return make_failed_outcome(_INTERRUPTED, "interrupted")
+def make_interrupted_outcome(state: SessionState, call: ToolCall) -> CallOutcome:
+    """Return the outcome of a call that was cut off, with the output that it had until then."""
+    return _make_partial_outcome(state, call, _INTERRUPTED, "interrupted")
+
+
+def _make_partial_outcome(
+    state: SessionState, call: ToolCall, text: str, error_code: str
+) -> CallOutcome:
+    partial = take_partial_output(state, call)
+    full = f"{text} Its output until then:\n{partial}" if partial else text
+    return make_failed_outcome(full, error_code)
 
 
 def make_failed_outcome(text: str, error_code: str) -> CallOutcome:

@@ -1,6 +1,6 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import anyio
@@ -22,13 +22,16 @@ from clew.core.errors import (
 )
 from clew.core.events import Warned
 from clew.core.ids import EntryId
-from clew.core.messages import Image, Message, Role, assistant, user
+from clew.core.messages import Image, Message, Part, Role, ToolCall, assistant, user
+from clew.core.permissions import PermissionMode
+from clew.core.text import pluralize
 from clew.providers.protocol import StopReason
 from clew.session.config import LEAST_WINDOW, override_window
-from clew.session.hook_events import admit_prompt, check_stop
+from clew.session.hook_events import admit_prompt, check_stop, format_reminder
 from clew.session.lifecycle import check_view
 from clew.session.model_call import ModelAnswer, call_model
 from clew.session.model_window import remember_window
+from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import run_calls
@@ -51,6 +54,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """What hooks get in place of the message's text."""
     display: str | None = None
     """What clients show in its place."""
+    attach: bool = False
+    """Attach what `@path` and `@session:ID` name."""
 
     @property
     def label(self) -> str:
@@ -59,7 +64,11 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 def make_prompt(
-    prompt: str | Message, *, raw: str | None = None, display: str | None = None
+    prompt: str | Message,
+    *,
+    raw: str | None = None,
+    display: str | None = None,
+    attach: bool = False,
 ) -> Prompt:
     """Return the prompt of a run.
 
@@ -70,7 +79,7 @@ def make_prompt(
     empty = not message.text.strip() and not any(isinstance(p, Image) for p in message.parts)
     if message.role is not Role.USER or empty:
         raise SessionError("a run needs a user message that is not empty")
-    return Prompt(message=message, raw=raw, display=display)
+    return Prompt(message=message, raw=raw, display=display, attach=attach)
 
 
 async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
@@ -94,12 +103,36 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.check_next_call(message_units(prompt.message))
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
+    parts, reads = await _find_attachments(state, prompt)
     message = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    message = replace(message, parts=(*message.parts, *parts))
     if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
-    asked = await state.journal.append(MessageAdded(message=message, display=prompt.display))
+    display = prompt.label if parts else prompt.display
+    asked = await state.journal.append(MessageAdded(message=message, display=display))
     async with record_checkpoint(state, asked, prompt.label):
+        if reads:
+            await _read_attachments(state, reads)
         return await _answer(state, asked.id)
+
+
+async def _find_attachments(
+    state: SessionState, prompt: Prompt
+) -> tuple[tuple[Part, ...], tuple[ToolCall, ...]]:
+    """Return the parts and the calls that a prompt brings along."""
+    text = prompt.message.text
+    if not prompt.attach or not ("@" in text or "/" in text):
+        return (), ()
+    # Few prompts refer to files.
+    from clew.session.attachments import find_attachments  # noqa: PLC0415
+
+    return await find_attachments(state, text)
+
+
+async def _read_attachments(state: SessionState, calls: Sequence[ToolCall]) -> None:
+    """Read the attached texts into the conversation, behind the prompt."""
+    await state.journal.append(MessageAdded(message=assistant(*calls)))
+    await run_calls(state, calls, attached=True)
 
 
 async def continue_turn(state: SessionState) -> ModelAnswer:
@@ -158,7 +191,11 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
     calls = pauses = stops = 0
     while True:
         if max_turns is not None and calls >= max_turns:
-            raise TurnLimitReached(f"the model was called {calls} times and is not done")
+            raise TurnLimitReached(
+                f"the model was called {pluralize(calls, 'time')} and is not done"
+            )
+        if calls:
+            await _announce_mode(state)
         try:
             answer = await _call(state)
         except (ContextFull, ContextOverflow):
@@ -176,6 +213,13 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
         else:
             await prepare_summary(state)
             return answer
+
+
+async def _announce_mode(state: SessionState) -> None:
+    """Tell the model that plan mode began or ended since it was last told."""
+    if state.plan_mode_told != (state.gate.mode is PermissionMode.PLAN):
+        message = user(format_reminder(*await follow_mode(state)))
+        await state.journal.append(MessageAdded(message=message, display=""))
 
 
 async def _call(state: SessionState) -> ModelAnswer:
@@ -252,6 +296,6 @@ _REMEDIES: dict[type[ProviderError], _Remedy] = {
 async def _withdraw(state: SessionState, asked: EntryId) -> None:
     """Restore the view from before a prompt that cannot be sent."""
     for entry in reversed(state.journal.since(asked)):
-        if isinstance(entry.body, Compacted | ResultsCleared):
+        if isinstance(entry.body, Compacted | ResultsCleared | MessageAdded):
             await state.journal.append(Undone(target=entry.id))
     await state.journal.append(Undone(target=asked))

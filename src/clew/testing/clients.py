@@ -9,30 +9,43 @@ async def test_my_client_keeps_the_contract(check, tmp_path):
 with `replies` (see `clew.providers.scripted`) in an empty folder, and yields a client for it.
 """
 
+from contextlib import suppress
+
 import anyio
 
 from clew.core.errors import (
+    ClewError,
     ProviderRejected,
     QueueFull,
     RunError,
     SessionError,
 )
 from clew.core.events import (
+    ModelRetry,
     PermissionRequest,
     QueueChanged,
     RunFailed,
     RunInterrupted,
     SessionUpdated,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
 )
 from clew.core.ids import EntryId
 from clew.core.permissions import Approval, PermissionMode
-from clew.providers.protocol import TextChunk
+from clew.providers.protocol import RetryChunk, TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import (
     NewSession,
     SessionClient,
     run_line,
     wait_for_run,
+)
+from clew.testing.client_features import (
+    attaches_files,
+    completes_paths,
+    presents_a_plan,
+    shows_the_todo_list,
 )
 from clew.testing.client_streams import (
     SECONDS,
@@ -271,11 +284,56 @@ async def runs_shell_commands(open_client: OpenClient) -> None:
     """A line with an exclamation mark runs in the shell, and joins the conversation."""
     with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
+            start = (await client.snapshot()).seq
             outcome = await client.execute("!echo thread")
 
             assert (outcome.kind, outcome.success) == ("shell", True)
             assert "thread" in outcome.message
-            assert (await client.snapshot()).last_entry > 0
+            now = await client.snapshot()
+            assert now.last_entry > 0
+            seen = [one.event for one in await take_events(client, start, now.seq)]
+            assert [one.by_user for one in seen if isinstance(one, ToolStarted)] == [True]
+
+
+async def announces_retries(open_client: OpenClient) -> None:
+    """A pause before a request is sent again is announced, with its length and the attempts."""
+    pause = RetryChunk(reason="rate limited", delay=12.5, attempt=2, attempts=5)
+    with anyio.fail_after(SECONDS):
+        async with open_client([[pause, *text_reply("ok")]]) as client:
+            start = (await client.snapshot()).seq
+            result = await wait_for_run(client, await client.submit(prompt("go")), after=start)
+
+            seen = await take_events(client, start, (await client.snapshot()).seq)
+            assert result.response == "ok"
+            assert [one.event for one in seen if isinstance(one.event, ModelRetry)] == [
+                ModelRetry(reason="rate limited", delay=12.5, attempt=2, attempts=5)
+            ]
+
+
+async def reports_the_output_of_running_tools(open_client: OpenClient) -> None:
+    """While a command runs, its newest line arrives; after an abort, its output is the result."""
+    with anyio.fail_after(SECONDS):
+        async with open_client([]) as client, anyio.create_task_group() as tasks:
+            log = EventLog(client)
+            tasks.start_soon(log.collect)
+            tasks.start_soon(_run_until_aborted, client, "!echo step one; sleep 1000")
+            await log.until("tool_progress")
+            client.abort()
+            await log.until("tool_end")
+
+            seen = [one.event for one in log.envelopes]
+            lines = [one.line for one in seen if isinstance(one, ToolProgress)]
+            ended = [one.display for one in seen if isinstance(one, ToolEnded)]
+            assert lines == ["step one"]
+            assert len(ended) == 1
+            assert "aborted" in ended[0]
+            assert "step one" in ended[0]
+            tasks.cancel_scope.cancel()
+
+
+async def _run_until_aborted(client: SessionClient, line: str) -> None:
+    with suppress(ClewError):
+        await client.execute(line)
 
 
 async def pages_through_the_history(open_client: OpenClient) -> None:
@@ -318,7 +376,13 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     leaves_sessions_to_the_client,
     names_unknown_commands,
     runs_shell_commands,
+    announces_retries,
+    reports_the_output_of_running_tools,
     pages_through_the_history,
+    presents_a_plan,
+    shows_the_todo_list,
+    attaches_files,
+    completes_paths,
     serves_two_clients_alike,
 )
 """Every check; each takes a function that opens a client."""

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
-from clew.core.permissions import Access, DeniedPaths
+from clew.core.permissions import Access, DeniedPaths, PermissionAnswer
 
 
 class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):
@@ -31,6 +31,16 @@ class Shell(Struct, kw_only=True):
     """The working directory after the last command; None for that of the context."""
 
 
+class Progress(Struct, kw_only=True):
+    """How a call reports while it runs. Each call has its own."""
+
+    report: Callable[[str], None]
+    """Call this with the newest line of output, as often as you like. Clients show it."""
+    get_partial: Callable[[], str] | None = None
+    """Set this to a function that returns the output so far. It becomes part of the result if the
+    call is aborted."""
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """The environment of a call. A session creates one and passes it to all its calls."""
 
@@ -45,11 +55,15 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     allowed_paths: tuple[str, ...] = ()
     """The real paths that this call was allowed to use, for a command first the folder in which it
     starts; empty if nothing was decided."""
+    answer: PermissionAnswer | None = None
+    """The user's answer to the question of this call; see `Access.question`."""
     find_denied: Callable[[], DeniedPaths] | None = None
     """Finds the paths that processes must not reach. It may read folders: call it in a thread."""
     redact_values: tuple[str, ...] | None = ()
     """Texts that the session redacts besides those that look like secrets; None if it redacts
     nothing."""
+    progress: Progress | None = None
+    """Where a call that takes long reports its output; None if nobody wants it."""
 
 
 class Tool(Protocol):
@@ -86,5 +100,18 @@ class ChecksArguments(Protocol):
         """Return the failure that `run` would return for these arguments, or None.
 
         It looks at the arguments only: the user has not allowed the call yet.
+        """
+        ...
+
+
+@runtime_checkable
+class RehearsesCalls(Protocol):
+    """A tool that can find out by reading alone that a call cannot succeed. Optional."""
+
+    async def rehearse(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
+        """Return the failure that `run` would return now, or None.
+
+        It changes nothing. A session calls it only where the Read tool may read the targets of the
+        call without a question, so the failure tells the model nothing that it may not know.
         """
         ...

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from clew.core.entries import Entry, MessageAdded
 from clew.core.events import (
     BackgroundTaskEvent,
+    CompactionEnded,
+    CompactionFailed,
+    CompactionProgress,
+    CompactionStarted,
     Event,
     PermissionDenied,
     PermissionRequest,
@@ -17,15 +22,19 @@ from clew.core.events import (
     TaskStage,
     ToolEnded,
     ToolProgress,
+    ToolResultsCleared,
     ToolStarted,
     Warned,
 )
 from clew.core.json_text import decode_json
-from clew.core.tool_states import first_argument
+from clew.core.tool_states import ToolState, first_argument
 from clew.tui.blocks import (
+    TODO_WRITE,
     AgentNote,
     Answer,
     Block,
+    Cleared,
+    Compaction,
     Notice,
     RunningAgent,
     RunningTool,
@@ -33,6 +42,11 @@ from clew.tui.blocks import (
     ShellOutput,
     Thinking,
     ToolCall,
+)
+from clew.tui.run_notes import (
+    describe_compaction,
+    describe_failed_compaction,
+    describe_progress,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +86,7 @@ class OpenAnswer:
     def _make_parts(self, texts: list[str]) -> list[Block]:
         parts: list[Block] = []
         for text in texts:
-            if text.strip():
+            if text.strip(" \t\r\n"):
                 parts.append(Answer(text=text, part=self.part))
                 self.part += 1
         return parts
@@ -102,6 +116,41 @@ class OpenThinking:
         return [Thinking(text=text, seconds=max(0.0, at - self.since))] if text.strip() else []
 
 
+class OpenCompaction:
+    """The compaction that is in progress."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """How far it is; empty if there is none."""
+
+    def apply(self, event: Event) -> list[Block]:
+        """Take the next event; returns the block of a compaction that ended."""
+        match event:
+            case CompactionStarted():
+                self.text = describe_compaction(event)
+            case CompactionProgress():
+                self.text = describe_progress(event) or self.text
+            case CompactionEnded():
+                self.text = ""
+                return [
+                    Compaction(
+                        trigger=event.trigger,
+                        before=event.before,
+                        after=event.after,
+                        report=event.report,
+                        summary=event.summary,
+                    )
+                ]
+            case CompactionFailed():
+                self.text = ""
+                return [describe_failed_compaction(event)]
+            case ToolResultsCleared():
+                return [Cleared(trigger=event.trigger, report=event.report)]
+            case _:
+                pass
+        return []
+
+
 class RunningTools:
     """The tool calls that have no result yet."""
 
@@ -111,6 +160,7 @@ class RunningTools:
         self._requests: dict[str, str] = {}
         """The calls that permission requests are about."""
         self._remedies: dict[str, str] = {}
+        self._truncated: dict[str, str] = {}
 
     @property
     def running(self) -> tuple[RunningTool, ...]:
@@ -125,10 +175,28 @@ class RunningTools:
         if isinstance(event, ToolStarted) and event.by_user:
             self._by_user.add(event.call_id)
 
+    def join(self, tool: ToolState, at: float) -> None:
+        """Add a call that started before."""
+        self._calls[tool.call_id] = RunningTool(
+            call_id=tool.call_id, name=tool.tool_name, arguments=tool.first_arg, since=at
+        )
+
     def update(self, event: ToolProgress) -> None:
         """Take the newest line of a call's output."""
         if (call := self._calls.get(event.call_id)) is not None:
             self._calls[event.call_id] = replace(call, line=event.line)
+
+    def note_entry(self, entry: Entry) -> None:
+        """Take note of a result that the model gets only in part."""
+        body = entry.body
+        if not isinstance(body, MessageAdded) or body.full_text is None:
+            return
+        for result in body.message.results:
+            if result.call_id in self._calls:
+                self._truncated[result.call_id] = (
+                    f"long output: the model reads {len(result.text):,} of"
+                    f" {len(body.full_text):,} characters; /recall #{entry.id} has all of it"
+                )
 
     def ask(self, event: _Question) -> None:
         """Take note of a permission request, or of its answer."""
@@ -159,10 +227,13 @@ class RunningTools:
                 )
             ]
         remedy = self._remedies.pop(event.call_id, "")
+        truncated = self._truncated.pop(event.call_id, "")
         if event.call_id in self._by_user:
             self._by_user.discard(event.call_id)
             command = str(_decode(call.arguments).get("command", ""))
             return [ShellOutput(command=command, text=event.display, failed=event.failed)]
+        if event.name == TODO_WRITE and not event.failed:
+            return []  # `TodosChanged` shows the list.
         return [
             ToolCall(
                 name=event.name,
@@ -173,6 +244,7 @@ class RunningTools:
                 data=event.data,
                 seconds=seconds,
                 remedy=remedy,
+                truncated=truncated,
             )
         ]
 

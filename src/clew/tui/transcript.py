@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from clew.core.events import (
     BackgroundSummary,
     BackgroundTaskEvent,
-    CompactionEnded,
-    CompactionFailed,
-    CompactionProgress,
     CompactionStarted,
+    EntryAdded,
     Envelope,
     Event,
     ModelRetry,
@@ -29,33 +27,35 @@ from clew.core.events import (
     ServerToolEnded,
     ServerToolStarted,
     TextDelta,
+    TodosChanged,
     ToolEnded,
     ToolProgress,
-    ToolResultsCleared,
     ToolStarted,
     UserMessage,
     Warned,
 )
 from clew.core.events import Thinking as WorkChanged
+from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
+    EXIT_PLAN_MODE,
     Block,
-    Cleared,
-    Compaction,
     Foldable,
     LiveBlock,
     Notice,
+    Plan,
     RetryWait,
     Todos,
     UserPrompt,
 )
-from clew.tui.open_blocks import OpenAnswer, OpenThinking, RunningAgents, RunningTools
-from clew.tui.run_notes import (
-    describe_compaction,
-    describe_failed_compaction,
-    describe_preparation,
-    describe_progress,
-    describe_result,
+from clew.tui.history import find_open_text, make_blocks
+from clew.tui.open_blocks import (
+    OpenAnswer,
+    OpenCompaction,
+    OpenThinking,
+    RunningAgents,
+    RunningTools,
 )
+from clew.tui.run_notes import describe_preparation, describe_result
 
 _MAX_KEPT = 500
 """How many numbered blocks can be shown again."""
@@ -70,7 +70,7 @@ class Transcript:
         self._thinking = OpenThinking()
         self._tools = RunningTools()
         self._agents = RunningAgents()
-        self._compaction = ""
+        self._compaction = OpenCompaction()
         self._retry: RetryWait | None = None
         self._todos = Todos(())
         self._since: float | None = None
@@ -93,7 +93,7 @@ class Transcript:
             thinking_since=self._thinking.since,
             tools=tools,
             agents=agents,
-            compaction=self._compaction,
+            compaction=self._compaction.text,
             retry=self._retry,
             todos=self._todos.items if self._todos.is_open else (),
         )
@@ -120,6 +120,23 @@ class Transcript:
         self._kept.pop(self._number - _MAX_KEPT, None)
         return numbered
 
+    def join(self, now: SessionSnapshot, at: float) -> list[Block]:
+        """Take the state of a session that was opened at that time; returns its history.
+
+        Continue with the events after `now.seq`.
+        """
+        blocks = [self.add(block) for block in make_blocks(now.history)]
+        self._since = at if now.executing else None
+        for tool in now.active_tools:
+            self._tools.join(tool, at)
+        for request in now.permission_requests:
+            self._tools.ask(request)
+        self._todos = Todos(now.todos)
+        for task in now.tasks:
+            self._agents.change(task, at)
+        open_text = find_open_text(now) if now.executing else ""
+        return [*blocks, *(self._answer.add(open_text) if open_text else ())]
+
     def apply(self, envelope: Envelope) -> list[Block]:
         """Take the next event; returns the blocks that it finishes, in order."""
         event, at = envelope.event, envelope.at
@@ -129,9 +146,6 @@ class Transcript:
             made = self._agents.update(envelope.task_id, event)
         else:
             made = self._apply(event, at)
-        for block in made:
-            if isinstance(block, Todos):
-                self._todos = block
         return [self.add(block) for block in made]
 
     def close(self, at: float) -> list[Block]:
@@ -148,14 +162,29 @@ class Transcript:
                 self._retry = None
                 self._tools.start(event, at)
                 return self._end_text(at)
-            case ToolProgress():
-                self._tools.update(event)
-            case ToolEnded() | ServerToolEnded():
-                return self._tools.end(event, at)
-            case PermissionRequest() | PermissionResolved() | PermissionDenied():
+            case PermissionRequest(tool_name=name, arguments=arguments):
                 self._tools.ask(event)
+                if name == EXIT_PLAN_MODE:
+                    return [*self._end_text(at), Plan(text=str(arguments.get("plan", "")))]
             case Warned(text=text):
                 return [Notice(text, "warning")]
+            case _:
+                return self._apply_tool(event, at)
+        return []
+
+    def _apply_tool(self, event: Event, at: float) -> Sequence[Block]:
+        match event:
+            case ToolProgress():
+                self._tools.update(event)
+            case EntryAdded(entry=entry):
+                self._tools.note_entry(entry)
+            case ToolEnded() | ServerToolEnded():
+                return self._tools.end(event, at)
+            case PermissionResolved() | PermissionDenied():
+                self._tools.ask(event)
+            case TodosChanged(items=items):
+                self._todos = Todos(items)
+                return [self._todos]
             case ModelRetry():
                 self._retry = RetryWait(
                     reason=event.reason,
@@ -182,35 +211,11 @@ class Transcript:
                 return [*self._end_text(at), *describe_result(event)]
             case BackgroundSummary():
                 return describe_preparation(event)
-            case _:
-                return self._apply_compaction(event, at)
-        return []
-
-    def _apply_compaction(self, event: Event, at: float) -> Sequence[Block]:
-        match event:
             case CompactionStarted():
-                self._compaction = describe_compaction(event)
+                self._compaction.apply(event)
                 return self._end_text(at)
-            case CompactionProgress():
-                self._compaction = describe_progress(event) or self._compaction
-            case CompactionEnded():
-                self._compaction = ""
-                return [
-                    Compaction(
-                        trigger=event.trigger,
-                        before=event.before,
-                        after=event.after,
-                        report=event.report,
-                        summary=event.summary,
-                    )
-                ]
-            case CompactionFailed():
-                self._compaction = ""
-                return [describe_failed_compaction(event)]
-            case ToolResultsCleared():
-                return [Cleared(trigger=event.trigger, report=event.report)]
             case _:
-                pass
+                return self._compaction.apply(event)
         return []
 
     def _add_text(self, text: str, at: float) -> Sequence[Block]:

@@ -82,6 +82,8 @@ class NameIndex:
             ),
             key=rank,
         )
+        self.chars = sum(len(name) + 2 for name in self._ranked)
+        """What all of them take, joined with a comma and a space."""
 
     def choose(self, *, max_chars: int, known: Container[str] = ()) -> list[str]:
         """List the best names that are not in `known`.

@@ -21,6 +21,7 @@ from clew.core.text import truncate
 _WORD = re.compile(r"[^\W_][^\W_'’-]*")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _SPOKEN = re.compile(r"(?:#\d+ )?(user|assistant): ")
+_HEADING = re.compile(r"#{1,6} [^\n]{1,150}|\*\*[^*\n]{1,80}\*\*:?|[^\n]{1,150}:|-{3,}")
 _WHOLE_CHARS = 1200
 """A message that is not longer is quoted whole or not at all."""
 _PARTICULAR = 1.7
@@ -87,17 +88,27 @@ def _read_digest(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield a message that is not too long whole; the paragraphs or sentences of others."""
+    """Yield a message that is not too long whole; the paragraphs or sentences of others.
+
+    A heading is a part of what follows it: alone it tells nothing.
+    """
     if len(text) <= _WHOLE_CHARS:
         if text:
             yield text
         return
+    heading = ""
     for paragraph in text.split("\n\n"):
+        if _HEADING.fullmatch(paragraph.strip()):
+            heading += f"{paragraph.strip()}\n"
+            continue
         pieces = [paragraph] if len(paragraph) <= _WHOLE_CHARS else _SENTENCE.split(paragraph)
         for piece in pieces:
             line = piece.strip()
             if line:
-                yield truncate(line, _WHOLE_CHARS)
+                yield heading + truncate(line, _WHOLE_CHARS)
+                heading = ""
+    if heading:
+        yield heading.strip()
 
 
 _MOST_DELAYS = 16

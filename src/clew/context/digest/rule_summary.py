@@ -23,20 +23,20 @@ from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 
-_FINDINGS, _STATE = 0.35, 0.28
+_FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
-_NAMES = 0.6
+_NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_BESIDE_NOTES = 0.4
+_BESIDE_NOTES = 0.25
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
-_TURNS = 0.30
+_TURNS = 0.34
 _MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the second."""
 _NEWEST_TALK, _NEWEST_ANSWERS = 2 / 3, 0.85
 """Of a plain conversation, the newest messages get the first part of the room; if all words of
 the user fit, which tell of older messages, the newest answers get the second part of the rest."""
-_CONCLUSIONS, _MOST_CONCLUSIONS = 0.12, 6_000
-_MOST_FINDINGS, _MOST_STATE = 12_000, 5_000
+_CONCLUSIONS, _MOST_CONCLUSIONS = 0.16, 9_000
+_MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
@@ -154,7 +154,7 @@ def _prepare_work(
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
-        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS)
+        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
         quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")

@@ -211,8 +211,8 @@ _EDITED_SINCE = 3
 _UNCOMMITTED = 8
 _MOST_SEARCHES = 12
 _SHARES = {
-    "git": 2.0, "checks": 2.5, "failures": 2.5, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
-    "changed": 7.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
+    "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
+    "changed": 5.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
 }  # fmt: skip
 _FULL_PATHS = 0.4
 """Part of the room that changed files may take with their full paths."""

@@ -5,14 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from clew.context.digest.tool_steps import ToolStep
+from clew.context.todo_list import WHOLE_LISTS
 
-_WHOLE_LISTS = {
-    "todowrite": ("todos", ("content",)),
-    "update_plan": ("plan", ("step",)),
-    "todo_write": ("todos", ("content", "title")),
-    "write_todos": ("todos", ("description", "content")),
-}
-"""Tools that write the whole list: the key of the list, and the keys of a task's text."""
 _CREATED = re.compile(r"Task #?(\w+) created")
 _FINISHED = frozenset({"completed", "done", "cancelled", "deleted"})
 
@@ -41,8 +35,8 @@ def list_tasks(steps: Iterable[ToolStep]) -> list[TaskItem]:
     for step in steps:
         if step.failed:
             continue
-        if step.name in _WHOLE_LISTS:
-            key, wordings = _WHOLE_LISTS[step.name]
+        if step.name in WHOLE_LISTS:
+            key, wordings = WHOLE_LISTS[step.name]
             listed = _read_list(step.arguments.get(key), wordings)
             if listed is not None:
                 tasks = {f"list {place}": task for place, task in enumerate(listed)}

@@ -206,9 +206,9 @@ def _cut_start(text: str, size: int) -> str:
 _LEAST_REQUEST = 240
 """Requests are shortened to this many characters before any is omitted."""
 _LEAST_TASK = 20
-_MOST_CONCLUSION = 1_200
-_LEAST_CONCLUSION, _LEAST_UNFINISHED = 60, 240
-"""In less room an answer is not quoted; a turn without one ends with mere narration."""
+_LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
+_LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
+"""An answer is quoted whole or in this room; a turn without one ends with mere narration."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
 """Kept free for the newest conclusion where the requests do not fit."""
 _OMISSION_CHARS = 120
@@ -312,14 +312,15 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
     wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
-        share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else 0))
-        if share < _LEAST_CONCLUSION:
-            continue
+        if room < _LEAST_ANSWER:
+            break
         turn = turns[place]
         head = f"→ {_name_outcome(turn)}"
-        limit = min(share - len(head) - 1, _MOST_CONCLUSION)
         is_done = turn.outcome is TurnOutcome.ANSWERED or not done
-        if limit >= (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED):
+        least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
+        share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else least))
+        limit = min(share - len(head) - 1, _MOST_CONCLUSION)
+        if share >= least or len(turn.answer) <= limit:
             quoted[place] = head + quote_conclusion(turn.answer, max_chars=limit)
             room -= len(quoted[place]) + 1
     return quoted

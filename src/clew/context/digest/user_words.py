@@ -14,6 +14,7 @@ _ADDED_TAGS = (
     "ide_selection", "ide_diagnostics", "user_instructions", "INSTRUCTIONS", "skill",
     "permissions instructions", "collaboration_mode", "turn_aborted", "background-task-input",
     "new-diagnostics", "session-start-hook", "post-tool-use-hook", "user-memory-input",
+    "attachment",
 )  # fmt: skip
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]\n]{0,40}\]|<turn_aborted>")
 _COMMAND = re.compile(r"<command-name>\s*(\S*?)\s*</command-name>")

@@ -6,7 +6,7 @@ rarely contains, so text without secrets costs almost nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -26,6 +26,8 @@ from clew.core.redaction.patterns import BOUNDARY, MIN_RUN, ScanText, Span, matc
 _SHORTEST = 8
 """A shorter text cannot contain a name with a value."""
 _MAX_ROUNDS = 8
+_REACH = 8_192
+"""How far from a mark the text is scanned again: no name or value is longer."""
 _MAX_DEPTH = 3
 """Levels of prefixes and escapes, as in the output of grep on a diff."""
 _RUN = b"a" * MIN_RUN
@@ -121,36 +123,55 @@ def hide_secrets(
     """Redact `text` like `redact_text`, and keep the originals behind the marks."""
     if len(text) < _SHORTEST and not values:
         return RedactedText(text)
-    rounds, found = _MAX_ROUNDS, ScanText(text)
-    hidden: list[ByteMark] = []
-    # Replacing a secret can change how the text beside it is parsed, so scan again.
-    while rounds and (spans := sorted(_find_everywhere(found, names or {}, values))):
-        data, hidden = replace_spans(found.data, merge_spans(spans), hidden)
-        rounds, found = rounds - 1, ScanText(data)
-    if not hidden:
-        return RedactedText(text)
-    return decode_marks(found.data, hidden)
+    found, rounds = ScanText(text), _MAX_ROUNDS
+    spans = sorted(_find_everywhere(found, names or {}, values))
+    data, hidden = found.data, list[ByteMark]()
+    while spans and rounds:
+        data, hidden = replace_spans(data, merge_spans(spans), hidden)
+        spans, rounds = sorted(_find_beside(data, hidden, names or {}, values)), rounds - 1
+    return decode_marks(data, hidden) if hidden else RedactedText(text)
+
+
+def _find_beside(
+    data: bytes, marks: Iterable[ByteMark], names: Mapping[str, bytes], values: Iterable[str]
+) -> Iterator[Span]:
+    """Yield secrets near marks: replacing a secret can change how the text beside it is parsed."""
+    start, end = 0, 0
+    for first, last, _ in (*marks, (len(data) + 3 * _REACH, 0, b"")):
+        if first - 2 * _REACH <= end:
+            end = last
+            continue
+        # Beyond the reach, text is scanned only for what it says about the text within.
+        begin = max(0, start - 2 * _REACH)
+        near = ScanText(data[begin : end + 2 * _REACH]) if end else ScanText(b"")
+        for one, other, kind in _find_everywhere(near, names, values):
+            if start - _REACH <= begin + one and begin + other <= end + _REACH:
+                yield begin + one, begin + other, kind
+        start, end = first, last
 
 
 def _find_everywhere(
-    text: ScanText, names: Mapping[str, bytes], values: Iterable[str], depth: int = _MAX_DEPTH
-) -> Iterator[Span]:
-    """Yield the secrets of a text, and those in lines that only look different."""
-    yield from find_secrets(text, names, values)
-    if depth and (plain := find_plain_lines(text.data)):
-        inner = _find_everywhere(ScanText(plain.data), names, (), depth - 1)
-        yield from plain.map_back(inner)
-
-
-def find_secrets(
     text: ScanText, names: Mapping[str, bytes], values: Iterable[str]
 ) -> Iterator[Span]:
-    """Yield the secrets of a text, in no order; they may overlap."""
+    """Yield the secrets of a text, and those in lines that only look different.
+
+    They are in no order, and may overlap.
+    """
     yield from _find_literals(text.data, values)
+    # Lines without their disguise contain no other signs than the text.
+    yield from _find_in_lines(text, names, [each for each in _SIGNS if each.sign in text.lower])
+
+
+def _find_in_lines(
+    text: ScanText, names: Mapping[str, bytes], signs: Sequence[_Sign], depth: int = _MAX_DEPTH
+) -> Iterator[Span]:
     yield from _find_tokens(text)
-    yield from _find_signed(text)
+    yield from _find_signed(text, signs)
     yield from _find_private_keys(text.data)
     yield from assignments.find_assigned_secrets(text, names)
+    if depth and (plain := find_plain_lines(text.data)):
+        inner = _find_in_lines(ScanText(plain.data), names, signs, depth - 1)
+        yield from plain.map_back(inner)
 
 
 def _find_literals(data: bytes, values: Iterable[str]) -> Iterator[Span]:
@@ -209,8 +230,8 @@ def _find_token_in_parts(data: bytes, start: int, end: int) -> Span | None:
     return None
 
 
-def _find_signed(text: ScanText) -> Iterator[Span]:
-    for sign in _SIGNS:
+def _find_signed(text: ScanText, signs: Iterable[_Sign]) -> Iterator[Span]:
+    for sign in signs:
         place = text.lower.find(sign.sign)
         while place >= 0:
             for kind, pattern in sign.patterns:

@@ -31,6 +31,8 @@ _UNDONE = {
     Rewound: "rewind",
 }
 _INSTRUCTIONS = 4_000
+_PREVIEW_LINES = 8
+_PREVIEW_LINE = 100
 _HISTORY = 20
 _FOUND_CHARS = 160
 _RECALL_PAGE = 100_000
@@ -67,7 +69,12 @@ async def _compact(host: CommandHost, arguments: str) -> CommandResult:
 def _preview(host: CommandHost) -> CommandResult:
     would = host.session.preview_compaction()
     head = "a compaction would do this; nothing has changed:"
-    lines = [head, *format_loss(would.report), "", would.summary]
+    rows = [line for line in would.summary.splitlines() if line.strip()]
+    shown = [f"  {one_line(line, _PREVIEW_LINE)}" for line in rows[:_PREVIEW_LINES]]
+    more = len(rows) - len(shown)
+    if more > 0:
+        shown.append(f"  … {pluralize(more, 'more line')}")
+    lines = [head, *format_loss(would.report), "the summary would begin:", *shown]
     return build_result(lines, preview=True, **loss_data(would))
 
 

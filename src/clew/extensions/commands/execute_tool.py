@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
-from clew.core.text import one_line
+from clew.core.text import end_sentence, one_line
 from clew.extensions.commands.protocol import Command, CommandHost, Descriptor, Safety
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.text_lists import format_list
@@ -91,7 +91,7 @@ def _worst(command: Command, rest: str) -> Safety:
 
 
 def _make_error(text: str) -> ToolOutput:
-    return ToolOutput(text=f"Error: {text}.", failed=True)
+    return ToolOutput(text=end_sentence(f"Error: {text}"), failed=True)
 
 
 def _description(registry: CommandRegistry, *, skills: bool) -> str:

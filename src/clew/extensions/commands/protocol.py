@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct, field
 
 from clew.context.policy import Thresholds
-from clew.core.ids import SessionId
+from clew.core.ids import EntryId, SessionId
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
@@ -64,8 +64,34 @@ class PickSession(Struct, frozen=True, tag="pick_session"):
     """The sessions to choose from; empty for all sessions."""
 
 
+class CopyText(Struct, frozen=True, tag="copy_text"):
+    """Put this text on the user's clipboard."""
+
+    text: str
+
+
+class ShowEntry(Struct, frozen=True, tag="show_entry"):
+    """Show this journal entry in full; the message of the command has its text."""
+
+    entry_id: EntryId
+
+
+class SetTheme(Struct, frozen=True, tag="set_theme"):
+    """Show colours of this theme from now on, where the client has colours."""
+
+    theme: str
+
+
 Effect: TypeAlias = (
-    RenameSession | SwitchModel | SetLanguage | NewSession | OpenSession | PickSession
+    RenameSession
+    | SwitchModel
+    | SetLanguage
+    | NewSession
+    | OpenSession
+    | PickSession
+    | CopyText
+    | ShowEntry
+    | SetTheme
 )
 """A change that a command asks its caller to make, because the command cannot make it itself."""
 
@@ -189,6 +215,11 @@ class CommandHost(Protocol):
     @property
     def name(self) -> str:
         """The name of the session; empty if it has none."""
+        ...
+
+    @property
+    def tool_origins(self) -> Mapping[str, str]:
+        """Where tools come from, by name: a file or a package; built-in ones are left out."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Commands for the settings of a session: /mode, /model, /language and /permissions."""
+"""Commands for settings: /mode, /model, /effort, /language, /theme, /tools and /permissions."""
 
 from collections.abc import Iterable
 
@@ -18,10 +18,12 @@ from clew.extensions.commands.protocol import (
     CommandHost,
     CommandResult,
     SetLanguage,
+    SetTheme,
     SwitchModel,
 )
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
+from clew.session.edits import set_effort
 
 _MODEL = 200
 _LANGUAGE = 40
@@ -44,6 +46,18 @@ _LANGUAGES = {
     "zh": "中文",
 }
 _ANY = "any"
+_EFFORTS = {
+    "low": "reason little: fast and cheap",
+    "medium": "reason as much as most tasks need",
+    "high": "reason at length: slow and thorough",
+}
+_DEFAULT = "default"
+_THEMES = {
+    "dark": "for a dark background",
+    "light": "for a light background",
+    "colour-blind": "blue and yellow in place of green and red",
+}
+_BUILT_IN = "built in"
 
 
 async def _mode(host: CommandHost, arguments: str) -> CommandResult:
@@ -77,6 +91,50 @@ async def _model(host: CommandHost, arguments: str) -> CommandResult:
     if len(name.split()) > 1:
         raise SessionError("the name of a model is one word: write /model NAME")
     return build_result([f"switching to {name}"], SwitchModel(name), model=name)
+
+
+async def _effort(host: CommandHost, arguments: str) -> CommandResult:
+    setup = host.session.journal.view.setup
+    if not arguments:
+        now = setup.effort or "the default of the model"
+        return build_result(
+            [f"reasoning effort: {now}", "change it with /effort low, medium, high or default"],
+            effort=setup.effort,
+        )
+    wanted = arguments.lower()
+    if wanted not in (*_EFFORTS, _DEFAULT):
+        names = ", ".join((*_EFFORTS, _DEFAULT))
+        raise SessionError(f"there is no effort {one_line(wanted, 40)}; choose one of: {names}")
+    effort = "" if wanted == _DEFAULT else wanted
+    await set_effort(host.session.state, effort)
+    return build_result([f"reasoning effort: {wanted}"], effort=effort)
+
+
+async def _theme(_: CommandHost, arguments: str) -> CommandResult:
+    if not arguments:
+        rows = [f"  {name:<14} {says}" for name, says in _THEMES.items()]
+        return build_result([*rows, "choose one with /theme NAME"], themes=list(_THEMES))
+    name = arguments.lower().replace("color", "colour")
+    if name not in _THEMES:
+        raise SessionError(
+            f"there is no theme {one_line(arguments, 40)}; choose one of: {', '.join(_THEMES)}"
+        )
+    return build_result([f"theme: {name}"], SetTheme(name), theme=name)
+
+
+async def _tools(host: CommandHost, arguments: str) -> CommandResult:
+    reject_arguments(arguments, "tools")
+    origins, offered = host.tool_origins, host.session.journal.view.setup.tools
+    tools = [
+        {
+            "name": spec.name,
+            "origin": origins.get(spec.name, _BUILT_IN),
+            "description": one_line(spec.description, _RULE),
+        }
+        for spec in offered
+    ]
+    rows = [f"  {one['name']:<18} {one['description']}  ({one['origin']})" for one in tools]
+    return build_result([f"the model has {pluralize(len(rows), 'tool')}:", *rows], tools=tools)
 
 
 async def _language(host: CommandHost, arguments: str) -> CommandResult:
@@ -179,6 +237,34 @@ SETTINGS_COMMANDS: tuple[Builtin, ...] = (
             safety="changes-session",
         ),
         _model,
+    ),
+    Builtin(
+        Command(
+            name="effort",
+            description="show or change how much the model reasons",
+            argument_hint="[low | medium | high | default]",
+            safety="changes-session",
+            subcommands=tuple(
+                Command(name=name, description=says, safety="changes-session")
+                for name, says in (_EFFORTS | {_DEFAULT: "the default of the model"}).items()
+            ),
+        ),
+        _effort,
+    ),
+    Builtin(
+        Command(
+            name="theme",
+            description="show or change the colours",
+            argument_hint=f"[{' | '.join(_THEMES)}]",
+            subcommands=tuple(
+                Command(name=name, description=says) for name, says in _THEMES.items()
+            ),
+        ),
+        _theme,
+    ),
+    Builtin(
+        Command(name="tools", description="list the tools of the model and where they come from"),
+        _tools,
     ),
     Builtin(
         Command(

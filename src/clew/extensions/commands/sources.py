@@ -12,6 +12,8 @@ from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
 from clew.extensions.commands.session import SESSION_COMMANDS
 from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
+from clew.extensions.commands.transcript import TRANSCRIPT_COMMANDS
+from clew.extensions.commands.work import WORK_COMMANDS
 from clew.extensions.skills import FoundSkills, Skill, discover_skills
 
 BUILTINS: tuple[SystemCommand, ...] = (
@@ -19,6 +21,8 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *WINDOW_COMMANDS,
     *SESSION_COMMANDS,
     *SETTINGS_COMMANDS,
+    *WORK_COMMANDS,
+    *TRANSCRIPT_COMMANDS,
     *MEMORY_COMMANDS,
     *AGENT_COMMANDS,
 )

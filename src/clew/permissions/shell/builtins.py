@@ -6,11 +6,12 @@ nor its value can make a program run, load or find something else.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from clew.permissions.shell.command_line import ShellWord
-from clew.permissions.shell.programs import BENIGN_SET, INERT, PRINTING
+from clew.permissions.shell.programs import BENIGN_SET, INERT, PRINTING, word_set
 
 _KNOWN = re.compile(
     r"""(?x)
@@ -25,7 +26,9 @@ _KNOWN = re.compile(
 )
 _DANGEROUS = re.compile(
     r"""(?xi)
-    (?: IFS | ENV | PS\d | CC | CXX | CPP | AS | AR | LD | FC | AWK | MAKE | SHELLOPTS | BASHOPTS
+    (?: RANDOM | SECONDS | SRANDOM | EPOCH\w+ | LINENO | PPID | E?UID | GROUPS | DIRSTACK | PWD
+      | OLDPWD )
+    | (?: IFS | ENV | PS\d | CC | CXX | CPP | AS | AR | LD | FC | AWK | MAKE | SHELLOPTS | BASHOPTS
       | GLOBIGNORE | EXECIGNORE | OPTIND | OPTARG | FIGNORE | FUNCNEST | HOSTFILE | INPUTRC
       | TERMINFO\w* | TERMCAP | HOSTALIASES | LOCALDOMAIN | RES_OPTIONS | NLSPATH | LESS\w*
       | MORE | MAN\w* | GREP_\w+ | TAR_\w+ | DISPLAY | _ )
@@ -75,6 +78,9 @@ def _is_tame(assigned: Assignment) -> bool:
 _VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _READ_VALUES = frozenset({"-d", "-n", "-N", "-p", "-t", "-u", "-i"})
 _READ_CLUSTER = re.compile(r"-[rse]*[dnNptui]?")
+_WILD = re.compile(r"[*?]")
+_TEST_OPERATORS = word_set("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! ( ) ]")
+OPERATORS_DOUBT = "a word of a condition may be an operator"
 _STATUS = re.compile(r"\$[?#]")
 _EXPANSION = re.compile(r"[$`*?\[{~<>(]")
 _UNKNOWN_WORD = ShellWord("", "", known=False)
@@ -103,13 +109,14 @@ def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
         case "set":
             benign = all(BENIGN_SET.fullmatch(word.text) for word in rest)
             return BuiltinEffect(inert=True, doubt="" if benign else "it uses `set`")
-        case "test" | "[" if rest and (rest[0].text in ("-v", "-R") or not rest[0].known):
-            told = rest[0].written.startswith('"')
-            return BuiltinEffect(
-                inert=told, doubt="" if told else "it looks up a variable by its name"
-            )
+        case "test" | "[":
+            return BuiltinEffect(inert=True, doubt=_find_test_risk(rest))
+        case "wait" if any(word.text.startswith("-p") or not word.known for word in rest):
+            return BuiltinEffect(doubt="it sets a variable")
         case "exec":
             return BuiltinEffect(inert=not rest)
+        case "printf" if rest and not rest[0].known:
+            return BuiltinEffect(doubt="it may set a variable")
         case _ if name in PRINTING:
             return BuiltinEffect(inert=all(map(_is_printable, rest)))
         case _:
@@ -117,8 +124,33 @@ def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
 
 
 def _is_printable(word: ShellWord) -> bool:
-    """Is the text of a word known, except for the exit status of the command before?"""
-    return word.known or not _EXPANSION.search(_STATUS.sub("", word.written))
+    """Is a word known, except for an exit status and for what the line itself computes?"""
+    if word.known or not _EXPANSION.search(_STATUS.sub("", word.written)):
+        return True
+    return word.computed and (word.plain or not word.splits)
+
+
+def may_be_operators(word: ShellWord) -> bool:
+    """May a word become operators of `test`, such as `-v`, which evaluates the index of an array?
+
+    A pattern with three fixed characters does not match a file that is named like an operator.
+    """
+    if word.globs:
+        return "[" in word.text or len(word.text) - len(_WILD.findall(word.text)) < 3
+    if word.known or not word.splits or _STATUS.fullmatch(word.text):
+        return False
+    return not word.values or not all(each.known and each.text for each in word.values)
+
+
+def _find_test_risk(words: Sequence[ShellWord]) -> str:
+    if any(word.text in ("-v", "-R") for word in words):
+        return "it looks up a variable by its name"
+    # Of two words without an operator between them, the first one is an operator.
+    adjacent = any(
+        not one.known and not _STATUS.fullmatch(one.text) and other.text not in _TEST_OPERATORS
+        for one, other in pairwise(words)
+    )
+    return OPERATORS_DOUBT if adjacent or any(map(may_be_operators, words)) else ""
 
 
 def _folder(words: Sequence[ShellWord]) -> ShellWord:

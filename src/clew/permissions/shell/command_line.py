@@ -15,6 +15,14 @@ class ShellWord(Struct, frozen=True):
     """False when part of the word is known only at run time."""
     globs: bool = False
     """True when the word is unknown only because it is a file name pattern."""
+    splits: bool = False
+    """True when an expansion without quotes may make several words of it, or none."""
+    computed: bool = False
+    """True when only commands and variables of the line itself make it unknown."""
+    plain: bool = False
+    """True when what makes it unknown contains no file name patterns."""
+    values: tuple["ShellWord", ...] = ()
+    """The words that it may become, if the line says which."""
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
@@ -30,6 +38,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     """Why its effect is unknown, for example because it passes code to an interpreter."""
     inert: bool = False
     """True when it has no effect on files or processes: it needs no rule of its own."""
+    variants: tuple["ShellCommand", ...] = ()
+    """The commands that it may be, if the line says which values its variables have."""
 
     @property
     def name(self) -> str:
@@ -84,6 +94,8 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     """Directories that the line changes into: relative paths may start there."""
     assigned: tuple[ShellWord, ...] = ()
     """Values that the line assigns to variables."""
+    patterns: tuple[ShellWord, ...] = ()
+    """File name patterns of which a variable gets the matches."""
     is_list: bool = True
     """False when there is more than a list of commands: loops, groups, substitutions, variables."""
 

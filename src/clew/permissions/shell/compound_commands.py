@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from clew.permissions.shell.builtins import Assignment
+from clew.permissions.shell.builtins import OPERATORS_DOUBT, Assignment, may_be_operators
 from clew.permissions.shell.command_line import ShellWord
+from clew.permissions.shell.programs import word_set
+from clew.permissions.shell.variables import choose
 from clew.permissions.shell.visitor import (
     BLANK_LINES,
     MAX_DEPTH,
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _SEPARATORS = frozenset({";", "&", "\n"})
+_OWN_VARIABLES = word_set("pipeline subshell command_substitution process_substitution")
+_LOOPS = word_set("while_statement for_statement c_style_for_statement")
+_CONDITIONAL = _LOOPS | word_set("list if_statement elif_clause else_clause case_statement")
 _TOKENS: dict[str, frozenset[str]] = {
     kind: _SEPARATORS | set(tokens.split())
     for kind, tokens in {
@@ -37,9 +42,9 @@ _TOKENS: dict[str, frozenset[str]] = {
         "process_substitution": "<( >( )",
     }.items()
 }
+_INTEGER = re.compile(r"[-+]?\d+|\$[?#]", re.ASCII)
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _VARIABLE_TESTS = frozenset({"-v", "-R"})
-_NUMERIC_VARIABLE = re.compile(r"\$[?#]")
 _IN_BRACKETS = frozenset({"[", "]", "!", "=", "==", "!="})
 _IN_DOUBLE_BRACKETS = frozenset({"[[", "]]", "!", "=", "==", "!=", "=~", "&&", "||", *"<>()"})
 _SUBSTITUTIONS = frozenset({"((", "`", "$(", "<(", ">("})
@@ -56,13 +61,67 @@ def _visit_list(visitor: BashVisitor, node: "Node") -> None:
         _check_substitution(visitor, node)
     whole = node.type == "program"
     start = 0 if whole else node.start_byte
+    scope = _Scope.enter(visitor, node)
     for child in children:
         visitor.check_gap(start, child.start_byte, BLANK_LINES)
         start = child.end_byte
         if child.type in VALUE_NODES or not (child.is_named or child.type in _TOKENS[node.type]):
             visitor.reject_token(child)
+        scope.begin(child)
         visitor.visit(child)
     visitor.check_gap(start, len(visitor.source) if whole else node.end_byte, BLANK_LINES)
+    scope.leave()
+
+
+class _Scope(Struct):
+    """Which variables are known in the parts of a compound command, and after it."""
+
+    visitor: BashVisitor
+    kind: str
+    before: dict[str, ShellWord]
+    """The variables at its start."""
+    earlier: dict[str, ShellWord]
+    """The variables before the part that was visited last."""
+    chained: bool
+
+    @classmethod
+    def enter(cls, visitor: BashVisitor, node: "Node") -> "_Scope":
+        """Start a compound command."""
+        variables = visitor.variables
+        if node.type in _LOOPS:
+            variables.forget_mentioned(visitor.text(node))
+        chained = node.type == "list" and _is_first_of_and(node)
+        return cls(visitor, node.type, variables.known, variables.known, chained)
+
+    def begin(self, child: "Node") -> None:
+        """Start a part of it, or an operator."""
+        variables = self.visitor.variables
+        if child.type == "&":
+            # A background command sets its own variables.
+            variables.known = self.earlier
+        elif self.kind == "pipeline":
+            variables.known = self.before
+        elif child.type in ("elif_clause", "else_clause", "case_item"):
+            variables.forget_changes(self.before)
+        if child.is_named:
+            self.earlier = variables.known
+            variables.known = dict(variables.known)
+
+    def leave(self) -> None:
+        """End it: what only a part of it may have set is no longer known."""
+        if self.kind in _OWN_VARIABLES:
+            self.visitor.variables.known = self.before
+        elif self.kind in _CONDITIONAL and not self.chained:
+            self.visitor.variables.forget_changes(self.before)
+
+
+def _is_first_of_and(node: "Node") -> bool:
+    """Is it the first part of `a && b && c`? Then all of it was run when the last part is."""
+    parent = node.parent
+    if parent is None or parent.type != "list" or parent.children[0] != node:
+        return False
+    operators = [child.type for each in (node, parent) for child in each.children]
+    return "&&" in operators and not {"||", "&", ";"} & set(operators)
 
 
 def _check_substitution(visitor: BashVisitor, node: "Node") -> None:
@@ -92,17 +151,24 @@ def _visit_parts(
 ) -> None:
     """Visit the parts of a loop or a `case`: its keywords, its words, and its command groups."""
     start = node.start_byte
+    scope, name, words = _Scope.enter(visitor, node), "", list[ShellWord]()
     for child in node.children:
         visitor.check_gap(start, child.start_byte, BLANK_LINES)
         start = child.end_byte
+        scope.begin(child)
         if child.type in inside or child.is_error or child.type == "comment":
+            if child.type in inside and name and node.children[0].type == "for":
+                visitor.variables.assign(name, choose(words))
             visitor.visit(child)
         elif child.type == "variable_name":
-            visitor.assignments.append(Assignment(visitor.text(child), None))
+            name = visitor.text(child)
+            visitor.add_assignment(Assignment(name, None))
         elif child.is_named:
-            visitor.words([child])
+            words += visitor.words([child])
         elif child.type not in tokens:
             visitor.reject_token(child)
+    visitor.patterns += (word for word in words if word.globs)
+    scope.leave()
 
 
 def _visit_loop(visitor: BashVisitor, node: "Node") -> None:
@@ -143,6 +209,8 @@ class _Condition(Struct):
     """The operators and words of a condition."""
 
     tokens: frozenset[str]
+    evaluates: bool
+    """True for `[[ … ]]`, where numbers are expressions."""
     operators: set[str] = field(default_factory=set)
     words: list[ShellWord] = field(default_factory=list)
 
@@ -152,18 +220,19 @@ def _visit_test(visitor: BashVisitor, node: "Node") -> None:
     opening = node.children[0].type
     if opening not in ("[", "[[") or (opening == "[" and "\n" in visitor.text(node)):
         visitor.doubts.append("the parser does not understand a condition")
-    found = _Condition(_IN_BRACKETS if opening == "[" else _IN_DOUBLE_BRACKETS)
+    found = _Condition(
+        _IN_BRACKETS if opening == "[" else _IN_DOUBLE_BRACKETS, evaluates=opening != "["
+    )
     _visit_condition(visitor, node, found)
-    told = all(word.known or _NUMERIC_VARIABLE.fullmatch(word.text) for word in found.words)
-    if opening != "[" and found.operators & _ARITHMETIC_TESTS and not told:
-        visitor.doubts.append("it has shell arithmetic on variables")
+    if opening == "[" and any(map(may_be_operators, found.words)):
+        visitor.doubts.append(OPERATORS_DOUBT)
     if found.operators & _VARIABLE_TESTS:
         visitor.doubts.append("it looks up a variable by a computed name")
 
 
 def _visit_condition(visitor: BashVisitor, node: "Node", found: _Condition) -> None:
     visitor.depth += 1
-    start = node.start_byte
+    start, first = node.start_byte, len(found.words)
     for child in node.children:
         visitor.check_gap(start, child.start_byte, BLANK_LINES)
         start = child.end_byte
@@ -180,6 +249,11 @@ def _visit_condition(visitor: BashVisitor, node: "Node", found: _Condition) -> N
             found.words += visitor.words([child])
         elif child.type not in found.tokens:
             visitor.reject_token(child)
+    own = {visitor.text(child) for child in node.children if child.type == "test_operator"}
+    # `[[ x -eq 1 ]]` evaluates the value of `x`, and an index in it may run commands.
+    numeric = all(_INTEGER.fullmatch(word.text) for word in found.words[first:])
+    if found.evaluates and own & _ARITHMETIC_TESTS and not numeric:
+        visitor.doubts.append("it has shell arithmetic on variables")
     visitor.depth -= 1
 
 

@@ -6,7 +6,7 @@ would hide a command.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from clew.permissions.shell.command_line import ShellWord
 from clew.permissions.shell.programs import word_set
 from clew.permissions.shell.quotes import decode_ansi_c, unescape_double_quoted
+from clew.permissions.shell.variables import Piece, trace_values
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,6 +28,8 @@ _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!_-])")
 _EXPANDS = re.compile(r"[A-Za-z_0-9{(\[@*#?$!'-]")
 _NUMBERS_ONLY = re.compile(r"\$\(\([\s\d+*/%()<>=!&|^~-]*\)\)")
 _SAFE_VALUE = re.compile(r"\$\{#?(?:\w+|[@*#?$!-])\}|\$\{\w+\[[\d@*]+\]\}|\$\{\w+@Q\}")
+_SEVERAL = re.compile(r"\$@|\$\{[^}]*@")
+"""Expansions that are several words even between quotes."""
 _GLOBS = frozenset("*?[")
 _OTHER_HOME = re.compile(r"~[^/]|[A-Za-z_]\w*\+?=(?:.*:)?~")
 """Another user's home folder, or one inside a value: the parser does not expand these."""
@@ -42,9 +45,12 @@ class Quoting(Enum):
     """Neither quoted nor escaped: the shell expands braces and patterns."""
     QUOTED = 1
     UNKNOWN = 2
-    """An expansion whose value is known only at run time."""
+    """An expansion whose value is known only at run time; the shell may split it."""
+    UNKNOWN_QUOTED = 3
+    """The same between double quotes: it is a part of one word."""
 
 
+_OPEN = (Quoting.UNKNOWN, Quoting.UNKNOWN_QUOTED)
 WordPart: TypeAlias = tuple[str, Quoting]
 
 
@@ -59,6 +65,8 @@ class WordBuilder(Struct):
 
     quoted: bool = False
     """True between double quotes."""
+    variables: Mapping[str, ShellWord] = field(default_factory=dict)
+    """The variables that the line has set."""
 
     def start_of(self, node: "Node") -> int:
         """Return the start of a node; between quotes the grammar includes the blanks before it."""
@@ -77,7 +85,9 @@ class WordBuilder(Struct):
 
     def add_unknown(self, node: "Node") -> None:
         """Add a node whose value is known only at run time."""
-        self.parts.append((self.text(node), Quoting.UNKNOWN))
+        text = self.text(node)
+        whole = self.quoted and not _SEVERAL.match(text)
+        self.parts.append((text, Quoting.UNKNOWN_QUOTED if whole else Quoting.UNKNOWN))
 
 
 def expand_word(nodes: Sequence["Node"], builder: WordBuilder) -> list[ShellWord]:
@@ -91,23 +101,35 @@ def expand_word(nodes: Sequence["Node"], builder: WordBuilder) -> list[ShellWord
     if builder.parts and builder.parts[0][0][:1] == "#" and builder.parts[0][1] is Quoting.UNQUOTED:
         builder.doubts.append("a word starts like a comment")
     if not any("{" in text for text, quoting in builder.parts if quoting is Quoting.UNQUOTED):
-        return [_build_word(builder.parts, written)]
+        return [_build_word(builder.parts, written, builder.variables)]
     try:
         # The shell drops an empty word without quotes.
-        return [_build_word(parts, written) for parts in expand_braces(builder.parts) if parts]
+        return [_build_word(parts, written, {}) for parts in expand_braces(builder.parts) if parts]
     except TooManyWords:
         builder.doubts.append("its braces expand to too many words")
         return [ShellWord(written, written, known=False)]
 
 
-def _build_word(parts: Sequence[WordPart], written: str) -> ShellWord:
+def _build_word(
+    parts: Sequence[WordPart], written: str, variables: Mapping[str, ShellWord]
+) -> ShellWord:
     text = "".join(text for text, _ in parts)
-    is_open = any(quoting is Quoting.UNKNOWN for _, quoting in parts)
+    pieces = [
+        Piece(text, is_open=quoting in _OPEN, quoted=quoting is not Quoting.UNKNOWN)
+        for text, quoting in parts
+    ]
+    is_open = any(piece.is_open for piece in pieces)
     globs = any(_GLOBS & set(text) for text, quoting in parts if quoting is Quoting.UNQUOTED)
     homes = text if parts and parts[0][1] is Quoting.UNQUOTED else ""
     other_home = bool(_OTHER_HOME.match(homes))
-    known = not (is_open or globs or other_home)
-    return ShellWord(text, written, known=known, globs=globs and not (is_open or other_home))
+    word = ShellWord(
+        text,
+        written,
+        known=not (is_open or globs or other_home),
+        globs=globs and not (is_open or other_home),
+        splits=not all(piece.quoted for piece in pieces),
+    )
+    return word if globs or other_home or not is_open else trace_values(word, pieces, variables)
 
 
 def _expand_node(node: "Node", builder: WordBuilder) -> None:

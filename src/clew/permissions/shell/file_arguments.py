@@ -28,6 +28,8 @@ _MAX_CLUSTER = 8
 _MAX_INNER = 20
 _TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
 _TAR_EXTRACTS = word_set("-x --extract --get")
+_MAKES_PARENTS = word_set("mkdir install")
+_BACKS_UP = word_set("-b --backup -S --suffix")
 _INTO_LAST = (Operands.LAST_WRITTEN, Operands.MOVED)
 
 
@@ -104,6 +106,8 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     yield from _listed_files(arguments, table)
     yield from _copied_files(arguments, table)
     yield from _files_beside(arguments, table)
+    if program in _MAKES_PARENTS:
+        yield from _passed_folders(arguments, table)
     if table.writes_tree and not _only_inspects(arguments, table):
         yield FileAccess(path=_word(table.writes_tree), writes=True, tree=True)
     if program == "tar" and _uses(arguments, _TAR_EXTRACTS):
@@ -189,7 +193,7 @@ def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellW
 
 def _may_be_several(word: ShellWord) -> bool:
     """May the shell make several words of it, so that a file follows the text?"""
-    return not word.known and not word.written.startswith('"')
+    return word.globs or word.splits
 
 
 def _path_of_address(word: ShellWord, table: Program) -> ShellWord | None:
@@ -267,12 +271,16 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
     if not folders:
         folders, operands = (operands[-1:], operands[:-1]) if len(operands) > 1 else ([], operands)
     merges = _uses(arguments, table.recurses)
+    moves, backs_up = table.operands is Operands.MOVED, _uses(arguments, _BACKS_UP)
     for folder in folders or [_word(".")]:
         if merges:
             yield FileAccess(path=folder, writes=True, tree=True)
         for source in operands:
-            name = source.text.rstrip("/").rpartition("/")[2]
-            yield FileAccess(path=_word(f"{folder.text}/{name}", source), writes=True)
+            copy = f"{folder.text}/{source.text.rstrip('/').rpartition('/')[2]}"
+            yield FileAccess(path=_word(copy, source), writes=True, tree=moves)
+            if backs_up:
+                backup = ShellWord(f"{copy}*", source.written, known=False, globs=True)
+                yield FileAccess(path=backup, writes=True)
             if not source.text.startswith("/") and not merges:
                 # The target of a symbolic link starts in the folder of the link.
                 for start in (folder.text, folder.text.rpartition("/")[0] or "."):
@@ -280,11 +288,20 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
                     yield FileAccess(path=path, writes=False, tree=True)
 
 
+def _passed_folders(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
+    """Yield the folders that `mkdir -p a/../b` makes on its way."""
+    for file in _operand_files(arguments, table):
+        for up in re.finditer(r"/\.\.", file.path.text):
+            path = _word(file.path.text[: up.start()], file.path)
+            yield FileAccess(path=path, writes=True)
+
+
 def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
     """Yield files with names such as `x~`, `x.gz` and `x.orig`."""
     if not (table.writes_beside or _uses(arguments, table.modifies)):
         return
-    for file in _operand_files(arguments, table):
+    named = (file for file in _option_files(arguments, table) if not file.tree)
+    for file in (*_operand_files(arguments, table), *named):
         if file.writes:
             text = file.path.text
             patterns = [f"{text}*"]

@@ -22,6 +22,7 @@ from clew.permissions.shell.compound_commands import COMPOUND_COMMANDS
 from clew.permissions.shell.file_arguments import find_files, is_device
 from clew.permissions.shell.interpreters import inspect_git, inspect_program
 from clew.permissions.shell.simple_commands import SIMPLE_COMMANDS
+from clew.permissions.shell.variables import Variables, list_variants
 from clew.permissions.shell.visitor import BashVisitor, SimpleCommand
 from clew.permissions.shell.wrappers import unwrap
 
@@ -64,7 +65,7 @@ def _parse_line(source: str, depth: int) -> CommandLine:
         return CommandLine(doubts=("it is nested too deeply",), is_list=False)
     data = source.encode(errors="replace")
     root = parse_tree(data)
-    visitor = BashVisitor(data, _HANDLERS)
+    visitor = BashVisitor(data, _HANDLERS, Variables.start(data))
     visitor.doubts += _check_characters(source, data)
     if root.has_error or not _tokens_are_plain(root, data):
         visitor.doubts.append("the shell grammar cannot parse it")
@@ -108,6 +109,7 @@ class _LineBuilder(Struct, kw_only=True):
     doubts: list[str] = field(default_factory=list)
     files: list[FileAccess] = field(default_factory=list)
     cd_targets: list[ShellWord] = field(default_factory=list)
+    patterns: list[ShellWord] = field(default_factory=list)
 
     def line(self, visitor: BashVisitor) -> CommandLine:
         """Build the line from what the visitor found."""
@@ -127,6 +129,7 @@ class _LineBuilder(Struct, kw_only=True):
             doubts=tuple(dict.fromkeys((*visitor.doubts, *self.doubts))),
             cd_targets=tuple(self.cd_targets),
             assigned=tuple(each.value for each in values if each.value is not None),
+            patterns=(*visitor.patterns, *self.patterns),
             is_list=visitor.is_list and not values,
         )
 
@@ -171,7 +174,18 @@ class _LineBuilder(Struct, kw_only=True):
             sensitive_words=inside.sensitive_words + code.sensitive_words,
             opaque_reason=inside.opaque_reason or code.opaque_reason,
             inert=inside.inert or builtin.inert,
+            variants=self.variants(words, depth),
         )
+
+    def variants(self, words: tuple[ShellWord, ...], depth: int) -> tuple[ShellCommand, ...]:
+        """Build the commands that a command with variables may be; none if one is in doubt."""
+        found: list[ShellCommand] = []
+        for chosen in list_variants(words):
+            builder = _LineBuilder(depth=depth)
+            found.append(builder.command(chosen, depth))
+            if builder.doubts:
+                return ()
+        return tuple(found)
 
     def script(self, text: str, depth: int, *, remote: bool) -> tuple[ShellCommand, ...]:
         """Parse the text that a command passes to another shell."""
@@ -180,6 +194,7 @@ class _LineBuilder(Struct, kw_only=True):
         if not remote:
             self.files += line.files
             self.cd_targets += line.cd_targets
+            self.patterns += line.patterns
         return line.commands
 
 

@@ -18,6 +18,7 @@ _WRITE_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 _CLOSE_OPERATORS = frozenset({">&-", "<&-"})
 _DESCRIPTOR_COPY = re.compile(r"\d+-?|-")
 _ARRAY_ELEMENT = re.compile(r"\w+\[\d+\]")
+_INDEXED = re.compile(r"\[\d+\]")
 _DECLARE_FLAGS = re.compile(r"-[xrgaAlu]+")
 _UNKNOWN = ShellWord("", "", known=False)
 
@@ -49,9 +50,9 @@ def _visit_command(visitor: BashVisitor, node: "Node", beside: Sequence["Node"] 
     parts += beside
     words = tuple(word for group in _group_words(visitor, parts) for word in visitor.words(group))
     if words:
-        visitor.commands.append(SimpleCommand(words, tuple(assignments)))
-    else:
-        visitor.assignments += assignments
+        visitor.add_command(SimpleCommand(words, tuple(assignments)))
+    for assigned in () if words else assignments:
+        visitor.add_assignment(assigned)
 
 
 def _flatten_parts(node: "Node") -> list["Node"]:
@@ -187,13 +188,16 @@ def _parse_assignment(visitor: BashVisitor, node: "Node", *, exported: bool = Fa
     operator, values = values[:1], values[1:]
     if values and values[0].type == "array":
         for child in values[0].children:
-            if child.is_named:
-                visitor.words([child])
+            words = visitor.words([child]) if child.is_named else ()
+            if any(word.text.startswith("[") and not _INDEXED.match(word.text) for word in words):
+                visitor.doubts.append("it computes the index of an array")
         return Assignment(name, None, exported)
     if len(values) > 1 or (values and values[0].start_byte != operator[0].end_byte):
         visitor.doubts.append("the parser does not understand an assignment")
     words = visitor.words(values) if values else [ShellWord("", "")]
     value = words[0] if len(words) == 1 else _UNKNOWN
+    if operator and visitor.text(operator[0]) != "=":
+        visitor.variables.hide(name)
     # The shell does not expand file name patterns in an assignment.
     return Assignment(
         name, ShellWord(value.text, value.written) if value.globs else value, exported
@@ -205,7 +209,7 @@ def _visit_assignments(visitor: BashVisitor, node: "Node") -> None:
     start = node.start_byte
     for part in parts:
         visitor.check_gap(start, part.start_byte)
-        visitor.assignments.append(_parse_assignment(visitor, part))
+        visitor.add_assignment(_parse_assignment(visitor, part))
         start = part.end_byte
 
 
@@ -217,9 +221,9 @@ def _visit_declaration(visitor: BashVisitor, node: "Node") -> None:
         start = part.end_byte
         text = visitor.text(part)
         if part.type == "variable_assignment":
-            visitor.assignments.append(_parse_assignment(visitor, part, exported=exported))
+            visitor.add_assignment(_parse_assignment(visitor, part, exported=exported))
         elif part.type == "variable_name":
-            visitor.assignments.append(Assignment(text, _UNKNOWN if exported else None, exported))
+            visitor.add_assignment(Assignment(text, _UNKNOWN if exported else None, exported))
         elif part.type == "word" and _DECLARE_FLAGS.fullmatch(text):
             exported = exported or "x" in text
         else:
@@ -232,7 +236,7 @@ def _visit_unset(visitor: BashVisitor, node: "Node") -> None:
         if part.type != "variable_name":
             visitor.doubts.append("it uses `unset` in an unknown way")
             visitor.words([part])
-        visitor.assignments.append(Assignment(visitor.text(part), None))
+        visitor.add_assignment(Assignment(visitor.text(part), None))
 
 
 def _visit_lone_redirect(visitor: BashVisitor, node: "Node") -> None:

@@ -15,6 +15,7 @@ from clew.permissions.shell.builtins import Assignment
 from clew.permissions.shell.command_line import FileAccess, ShellWord
 from clew.permissions.shell.expansion import WordBuilder, expand_word
 from clew.permissions.shell.programs import word_set
+from clew.permissions.shell.variables import Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -45,10 +46,12 @@ class BashVisitor(Struct):
 
     source: bytes
     handlers: Mapping[str, "NodeHandler"]
+    variables: Variables
     commands: list[SimpleCommand] = field(default_factory=list)
     files: list[FileAccess] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
+    patterns: list[ShellWord] = field(default_factory=list)
     is_list: bool = True
     """True while there is nothing but a list of commands."""
     depth: int = 0
@@ -88,11 +91,21 @@ class BashVisitor(Struct):
 
     def words(self, nodes: Sequence["Node"]) -> list[ShellWord]:
         """Expand the nodes of one word, and visit the commands in its substitutions."""
-        builder = WordBuilder(self.source)
+        builder = WordBuilder(self.source, variables=self.variables.known)
         found = expand_word(nodes, builder)
         self.doubts += builder.doubts
         self.visit_all(builder.nested)
         return found
+
+    def add_command(self, command: SimpleCommand) -> None:
+        """Add a command, and follow what it does to variables."""
+        self.commands.append(command)
+        self.variables.run(command.words)
+
+    def add_assignment(self, assigned: Assignment) -> None:
+        """Add an assignment, and remember its value."""
+        self.assignments.append(assigned)
+        self.variables.assign(assigned.name, assigned.value)
 
     def reject_token(self, node: "Node") -> None:
         """Add a doubt about a token in an unexpected position."""

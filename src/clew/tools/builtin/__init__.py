@@ -1,4 +1,4 @@
-"""The built-in tools: files, search, a shell and the web."""
+"""The built-in tools: files, search, a shell, the web and a todo list."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from clew.tools.builtin.glob import glob_tool
 from clew.tools.builtin.grep import grep_tool
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.read import read_tool
+from clew.tools.builtin.todo import todo_tool
 from clew.tools.builtin.webfetch import webfetch_tool
 from clew.tools.builtin.websearch import websearch_tool
 from clew.tools.builtin.write import write_tool
@@ -45,4 +46,5 @@ def builtin_tools(
         bash_tool(sandbox=sandbox, pass_env=pass_env),
         webfetch_tool(web),
         websearch_tool(search),
+        todo_tool(),
     )

@@ -137,7 +137,12 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
             secrets=call.context.redact_values or (),
         )
         child = ChildProcess(
-            command=shell, cwd=call.start, env=env, timeout=call.seconds, pass_fds=(report,)
+            command=shell,
+            cwd=call.start,
+            env=env,
+            timeout=call.seconds,
+            pass_fds=(report,),
+            progress=call.context.progress,
         )
         try:
             result = await run_child(child)

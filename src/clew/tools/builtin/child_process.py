@@ -23,6 +23,7 @@ from clew.process import (
     start_group,
     terminate_group,
 )
+from clew.tools.protocol import Progress
 
 ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 """Tells programs that Clew runs them, and git that it cannot open an editor, and that commands
@@ -32,6 +33,10 @@ _GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL after a timeout."""
 _CANCEL_GRACE = 0.2
 """The same after a cancellation, when the user waits."""
+_REPORT = 0.1
+"""Seconds between two looks at the output of a program, for its newest line."""
+_LINE_BYTES = 4_096
+"""The end of the output in which the newest line is looked for."""
 _DRAIN = 0.2
 """Seconds to wait for late output once the program has ended."""
 MAX_BYTES = 10_000_000
@@ -68,6 +73,17 @@ class HeadTail(Struct):
             del self.tail[:excess]
             self.dropped += excess
 
+    @property
+    def size(self) -> int:
+        """How many bytes were added."""
+        return len(self.head) + len(self.tail) + self.dropped
+
+    def find_last_line(self) -> str:
+        """Return the last line that is not blank, as printable text; empty if there is none."""
+        end = bytes((self.tail or self.head)[-_LINE_BYTES:])
+        lines = make_printable(end).split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
     def text(self) -> str:
         """Return the kept bytes as printable text, with a note where bytes are missing."""
         if not self.dropped:
@@ -100,6 +116,8 @@ class ChildProcess(Struct, frozen=True, kw_only=True):
     timeout: float
     """In seconds."""
     pass_fds: tuple[int, ...] = ()
+    progress: Progress | None = None
+    """Where to report its output while it runs."""
 
 
 class ChildResult(Struct, frozen=True, kw_only=True):
@@ -150,7 +168,7 @@ async def _run_guarded(child: ChildProcess, guard: CallGuard) -> ChildResult:
         limit = CancelScope(deadline=anyio.current_time() + child.timeout)
         try:
             with limit:
-                await _follow(process, reader, output)
+                await _follow(process, reader, output, child.progress)
                 finished = True
         finally:
             if not finished:
@@ -193,11 +211,26 @@ def child_environment(
     return {**kept, **ALWAYS, **extra}
 
 
-async def _follow(process: Process, reader: int, output: HeadTail) -> None:
+async def _follow(
+    process: Process, reader: int, output: HeadTail, progress: Progress | None
+) -> None:
     closed = anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(read_pipe, reader, output.add, closed)
+        if progress is not None:
+            progress.get_partial = output.text
+            group.start_soon(_report, output, progress)
         await process.wait()
         with anyio.move_on_after(_DRAIN):
             await closed.wait()
         group.cancel_scope.cancel()
+
+
+async def _report(output: HeadTail, progress: Progress) -> None:
+    """Report the newest line of a program's output, until cancelled."""
+    seen = 0
+    while True:
+        await anyio.sleep(_REPORT)
+        if output.size != seen:
+            seen = output.size
+            progress.report(output.find_last_line())

@@ -4,6 +4,7 @@ import difflib
 from itertools import takewhile
 
 from clew.core.file_change import NO_NEWLINE, FileChange, Hunk
+from clew.core.text import pluralize
 
 _CONTEXT = 3
 _TOO_LONG = 2_000
@@ -14,7 +15,7 @@ _SHORT = 40
 def format_short(change: FileChange) -> str:
     """Return the hunks of a change for the screen, truncated after some lines."""
     body = [line for hunk in change.hunks for line in (hunk.header, *hunk.lines)]
-    rest = [f"[{len(body) - _SHORT} more lines]"] if len(body) > _SHORT else []
+    rest = [f"[{pluralize(len(body) - _SHORT, 'more line')}]"] if len(body) > _SHORT else []
     title = f"{change.path} +{change.added} -{change.removed}"
     return "\n".join([title, *body[:_SHORT], *rest])
 

@@ -95,6 +95,19 @@ def read_tool(ledger: FileLedger) -> Tool:
         part = FilePart(path=path, shown=file_path, first=max(offset, 1), limit=limit)
         return await anyio.to_thread.run_sync(_read, ledger, part, context, abandon_on_cancel=True)
 
+    def find_failure(
+        file_path: str,
+        context: ToolContext,
+        offset: int = 1,  # noqa: ARG001 - the same arguments as those of the tool
+        limit: int = DEFAULT_LINES,  # noqa: ARG001
+    ) -> ToolOutput | None:
+        try:
+            examine(resolve(file_path, context), file_path)
+        except ToolFailure as error:
+            return failure(str(error))
+        return None
+
+    read.find_failure = find_failure
     return read
 
 
@@ -103,7 +116,7 @@ def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutpu
         if examine(part.path, part.shown).st_size > MAX_BYTES:
             return _read_large(part)
         data = load(part.path, part.shown)
-        if kind := _image_type(data):
+        if kind := find_image_type(data):
             ledger.note(part.path, data)
             return _image(part, data, kind)
         if data.startswith(b"%PDF-"):
@@ -119,7 +132,8 @@ def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutpu
     return _text(part, file, cells, context)
 
 
-def _image_type(data: bytes) -> str:
+def find_image_type(data: bytes) -> str:
+    """Return the media type of an image that models accept, by its first bytes; else empty."""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)), "")

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from clew.core.permissions import Risk
+from clew.core.text import pluralize
 from clew.tools.builtin.files import failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolOutput
@@ -110,6 +111,6 @@ def _format_results(query: SearchQuery, found: Sequence[SearchResult]) -> ToolOu
             lines.append(f"   {each.snippet[:_MAX_SNIPPET]}")
     return ToolOutput(
         text=mark_untrusted("\n".join(lines), "the pages that were found"),
-        display=f"{query.text}: {len(results)} results",
+        display=f"{query.text}: {pluralize(len(results), 'result')}",
         data=data,
     )

@@ -15,6 +15,7 @@ import anyio
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from clew._version import __version__
+from clew.core.text import end_sentence
 from clew.tools.web.protocol import FetchLimits, Lookup, WebResponse
 from clew.tools.web.urls import (
     UrlRefused,
@@ -56,7 +57,7 @@ async def fetch(url: str, limits: FetchLimits) -> WebResponse:
                 return await _follow(client, address, limits)
     except (aiohttp.ClientError, OSError) as error:
         raise SiteUnreachable(
-            f"{address.origin} cannot be reached: {_explain_error(error, limits)}."
+            end_sentence(f"{address.origin} cannot be reached: {_explain_error(error, limits)}")
         ) from error
 
 

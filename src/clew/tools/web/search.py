@@ -15,6 +15,7 @@ from msgspec import Struct
 from clew._version import __version__
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
+from clew.core.text import end_sentence
 from clew.tools.web.protocol import SearchFailed, SearchQuery, SearchResult, strip_html
 
 SEARCH_TIMEOUT: Final = 20.0
@@ -107,8 +108,8 @@ class SearXNG:
             answer = await request_json(self._service, parameters, shape=_SearXNGAnswer)
         except SearchFailed as error:
             raise SearchFailed(
-                f"SearXNG at {self._service.url} failed: {error}."
-                " It must be running, and its settings must have `json` among `search.formats`."
+                end_sentence(f"SearXNG at {self._service.url} failed: {error}")
+                + " It must be running, and its settings must have `json` among `search.formats`."
             ) from error
         return [
             SearchResult(

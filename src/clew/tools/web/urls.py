@@ -12,6 +12,8 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from msgspec import Struct
 
+from clew.core.text import end_sentence
+
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_URL: Final = 8_192
@@ -87,7 +89,7 @@ def parse_url(text: str) -> WebUrl:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UrlRefused(f"{text} is not a URL: {error}.") from error
+        raise UrlRefused(end_sentence(f"{text} is not a URL: {error}")) from error
     if parts.scheme not in _PORTS:
         raise UrlRefused(
             f"Only http and https URLs can be fetched, not {parts.scheme or 'a bare name'}."

@@ -2,5 +2,6 @@
 
 from clew.tui.rendering.block_text import render_block
 from clew.tui.rendering.live_text import render_live
+from clew.tui.rendering.preview_text import render_preview
 
-__all__ = ["render_block", "render_live"]
+__all__ = ["render_block", "render_live", "render_preview"]

@@ -10,7 +10,7 @@ from itertools import groupby, islice, pairwise
 
 from clew.core.file_change import ChangedLine, FileChange
 from clew.core.text import pluralize
-from clew.tui.rendering.lines import TAB_STOPS, Line, Span, chop_line
+from clew.tui.rendering.lines import TAB_STOPS, Line, Span, chop_line, truncate_line
 from clew.tui.theme import Theme
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -41,7 +41,8 @@ def render_diff(
         return shown
     hidden = sum(1 for _ in rows) + 2
     more = f"{theme.glyph('…')} {pluralize(hidden, 'more line')}"
-    return [*shown[: most - 1], (Span(" " * digits), Span(f" {more}", theme.sgr("dim")))]
+    last = (Span(f"{' ' * digits} {more}", theme.sgr("dim")),)
+    return [*shown[: most - 1], truncate_line(last, width, theme.glyph("…"))]
 
 
 def _count_digits(change: FileChange) -> int:

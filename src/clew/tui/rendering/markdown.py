@@ -18,7 +18,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from clew.tui.markdown_blocks import make_parser
+from clew.tui.markdown_blocks import make_parser, replace_returns
 from clew.tui.rendering.lines import (
     TAB_STOPS,
     Line,
@@ -36,7 +36,7 @@ _LEAST_COLUMN = 6
 """A table whose columns would be narrower is shown as a list."""
 _LEAST_WIDTH = 8
 """Nested blocks are not indented further if less room than this is left."""
-_MAX_HIGHLIGHTED = 100_000
+_MAX_HIGHLIGHTED = 40_000
 """Longer code is shown without colours."""
 _DEFAULT_COLOURS = frozenset({"39", "49"})
 _INLINE_STYLES = {"em": "italic", "strong": "bold", "s": "strike"}
@@ -44,7 +44,7 @@ _INLINE_STYLES = {"em": "italic", "strong": "bold", "s": "strike"}
 
 def render_markdown(text: str, *, width: int, theme: Theme) -> list[Line]:
     """Return Markdown as lines of at most `width` columns."""
-    root = SyntaxTreeNode(_parser.parse(theme.clean(text)))
+    root = SyntaxTreeNode(_parser.parse(theme.clean(replace_returns(text))))
     return _Renderer(theme).render_blocks(root.children, width)
 
 

@@ -1,9 +1,11 @@
 """Blocks of a few lines: prompts, thinking, notices, compactions, subagents, todo lists."""
 
 import re
+from collections.abc import Sequence
 
 from clew.core.context_state import Basis, ContextState, Status
 from clew.core.text import pluralize
+from clew.core.todos import TodoItem, TodoStatus, format_todos
 from clew.sdk.entries import format_cleared_results, format_loss_report
 from clew.tui.blocks import (
     AgentNote,
@@ -22,9 +24,12 @@ _FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
 """The indentation of a line, with the first column where it is a row of a table."""
 _LEVEL_STYLES = {"info": "dim", "warning": "warning", "error": "error"}
 _STATUS_STYLES = {Status.OK: "ok", Status.WARNING: "high", Status.CRITICAL: "full"}
-_TODO_SIGNS = {"pending": "☐", "in_progress": "◐", "completed": "✓"}
-_TODO_WORDS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
-_TODO_STYLES = {"pending": "", "in_progress": "bold", "completed": "dim"}
+_TODO_STYLES = {
+    TodoStatus.PENDING: "",
+    TodoStatus.IN_PROGRESS: "bold",
+    TodoStatus.COMPLETED: "dim",
+    TodoStatus.CANCELLED: "dim",
+}
 _GAUGE_CELLS = 20
 _MAX_AGENT = 30
 
@@ -45,7 +50,8 @@ def note_thinking(
     block: Thinking, width: int, theme: Theme, *, expanded: bool = False
 ) -> list[Line]:
     """Return the model's reasoning: its duration or, expanded, all of it."""
-    title = f"{theme.glyph('✻')} thought for {format_seconds(block.seconds)}"
+    took = "" if block.seconds is None else f" for {format_seconds(block.seconds)}"
+    title = f"{theme.glyph('✻')} thought{took}"
     head = title_line(title, block.number, width, theme)
     return [head, *indent_text(block.text, width, theme, "dim")] if expanded else [head]
 
@@ -95,16 +101,25 @@ def note_cleared(block: Cleared, width: int, theme: Theme) -> list[Line]:
 
 
 def note_todos(block: Todos, width: int, theme: Theme) -> list[Line]:
+    """Return how far a todo list is, on one line; the live area has the list."""
+    done = sum(item.status is TodoStatus.COMPLETED for item in block.items)
+    text = f"todo list: {done} of {len(block.items)} done" if block.items else "todo list: empty"
+    active = [item for item in block.items if item.status is TodoStatus.IN_PROGRESS]
+    for line in format_todos(active)[:1]:
+        text += f" {theme.glyph('·')} now: {' '.join(theme.clean(line).split()[1:])}"
+    return [title_line(f"{theme.glyph('✻')} {text}", 0, width, theme)]
+
+
+def list_todos(items: Sequence[TodoItem], width: int, theme: Theme) -> list[Line]:
     """Return a todo list, one line or more for each item."""
     lines: list[Line] = []
-    for item in block.items:
-        ascii_only = theme.is_plain or not theme.is_unicode
-        sign = (_TODO_WORDS if ascii_only else _TODO_SIGNS)[item.state]
-        style = theme.sgr(_TODO_STYLES[item.state])
-        text = " ".join(theme.clean(item.text).split())
-        begin = (Span(f"  {sign} ", style),)
+    for item, line in zip(items, format_todos(items), strict=True):
+        sgr = theme.sgr(_TODO_STYLES[item.status])
+        text = " ".join(theme.clean(line).replace("[ ]", "[_]", 1).split())
+        mark, _, words = text.partition(" ")
+        begin = (Span(f"  {mark.replace('_', ' ')} ", sgr),)
         rest = (Span(" " * count_line(begin)),)
-        lines += wrap_line((Span(text, style),), width, first=begin, rest=rest)
+        lines += wrap_line((Span(words, sgr),), width, first=begin, rest=rest)
     return lines
 
 

@@ -3,9 +3,9 @@
 from itertools import islice
 
 from clew.core.file_change import read_file_change
-from clew.core.text import pluralize
+from clew.core.text import pluralize, replace_surrogates
 from clew.core.tool_states import first_argument
-from clew.tui.blocks import ServerTool, ShellOutput, ToolCall
+from clew.tui.blocks import EXIT_PLAN_MODE, ServerTool, ShellOutput, ToolCall
 from clew.tui.rendering.diff_text import render_diff
 from clew.tui.rendering.lines import Line, Span, chop_line, count_line, truncate_line, wrap_line
 from clew.tui.rendering.notes import format_seconds, split_text, wrap_text
@@ -75,8 +75,10 @@ def show_shell(
 
 def describe_call(name: str, arguments: str, theme: Theme) -> tuple[str, str]:
     """Return the name of a tool and its most important argument, each on one line."""
-    argument = first_argument(arguments) or arguments.strip()
-    argument = "" if argument in {"{}", "null"} else argument
+    given = replace_surrogates(arguments)
+    argument = first_argument(given) or given.strip()
+    if argument in {"{}", "null"} or name == EXIT_PLAN_MODE:
+        argument = ""
     return _one_line(name, theme), _one_line(argument, theme)
 
 

@@ -113,7 +113,7 @@ GIT_READERS: dict[str, GitReader] = {
     ),
     "ls-files": _shows(
         "-c -d -m -o -i -s -u -z -t -v --cached --deleted --modified --others --ignored --stage"
-        " --unmerged --exclude-standard --full-name --error-unmatch --directory",
+        " --unmerged --exclude-standard --full-name --error-unmatch --directory --debug --eol",
         values="-x --exclude",
         reads="-X --exclude-from",
         optional="--abbrev",
@@ -130,7 +130,15 @@ GIT_READERS: dict[str, GitReader] = {
     "show-ref": _shows(
         "--heads --tags --head -d -s -q --verify --quiet", optional="--hash --abbrev"
     ),
-    "cat-file": _shows("-t -s -p -e"),
+    "cat-file": _shows(
+        "-t -s -p -e --batch-all-objects --buffer --unordered", optional="--batch --batch-check"
+    ),
+    "fsck": _shows(
+        "--full --no-full --strict --unreachable --dangling --no-dangling --connectivity-only"
+        " --progress --no-progress --root --tags --cache --no-reflogs --verbose --name-objects"
+    ),
+    "check-ignore": _shows("-v -q -n -z --verbose --quiet --non-matching --no-index --stdin"),
+    "verify-pack": _shows("-v -s --verbose --stat-only"),
     "merge-base": _shows("-a --all --is-ancestor --octopus --fork-point"),
     "name-rev": _shows("--tags --name-only --always --all", values="--refs"),
     "count-objects": _shows("-v -H --verbose --human-readable"),

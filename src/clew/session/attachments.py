@@ -1,0 +1,164 @@
+"""Attaches what a prompt refers to: files, folders, images and other sessions.
+
+Text is attached as a call of the tool that reads it, with its result: so permission rules,
+redaction, truncation, clearing and recall treat it like any other file that was read. Images
+become parts of the prompt. A model that cannot call tools gets texts as parts of the prompt, too.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from clew.context.recall import RECALL
+from clew.core.errors import StoreError
+from clew.core.events import ToolEnded, Warned
+from clew.core.ids import SessionId, new_call_id
+from clew.core.messages import Image, Part, Text, ToolCall
+from clew.core.text import one_line, truncate_middle
+from clew.session.references import Reference, find_references, is_image_name
+from clew.session.state import SessionState
+from clew.session.tool_execution import redact_output, run_call
+from clew.tools.protocol import ToolOutput
+
+_READ, _GLOB = "Read", "Glob"
+MOST_ATTACHMENTS = 20
+_MOST_SESSIONS = 200
+_SHOWN = 200
+
+
+async def find_attachments(
+    state: SessionState, text: str
+) -> tuple[tuple[Part, ...], tuple[ToolCall, ...]]:
+    """Find what a prompt refers to, and read the images.
+
+    What does not exist is not a reference: the `@` stays a sign of the prompt.
+
+    Returns:
+        Parts to add to the prompt, and the calls that read texts, to be run behind it.
+    """
+    references = find_references(text)
+    found = [call for one in references if (call := await _find_call(state, one)) is not None]
+    if len(found) > MOST_ATTACHMENTS:
+        state.emit(
+            Warned(
+                f"{len(found)} attachments are too many: the first {MOST_ATTACHMENTS} are attached"
+            )
+        )
+    parts: list[Part] = []
+    calls: list[ToolCall] = []
+    for call in found[:MOST_ATTACHMENTS]:
+        path = str(call.decode_arguments().get("file_path", ""))
+        if is_image_name(path):
+            parts += await _attach_image(state, call, path)
+        elif state.journal.view.setup.model.calls_tools:
+            calls.append(call)
+        else:
+            parts.append(await _attach_text(state, call))
+    return tuple(parts), tuple(calls)
+
+
+async def _find_call(state: SessionState, reference: Reference) -> ToolCall | None:
+    """Return the call that reads what is referred to; None if it does not exist."""
+    if reference.kind == "session":
+        session_id = await _find_session(state, reference.names)
+        return None if session_id is None else _call(state, RECALL, session=session_id)
+    name = await to_thread.run_sync(_find_path, state.tool_context.cwd, reference.names)
+    if name is None:
+        return None
+    if name.endswith("/"):
+        return _call(state, _GLOB, pattern="**/*", path=name.rstrip("/") or "/")
+    if reference.first and name == reference.names[-1] and len(reference.names) > 1:
+        limit = max(1, reference.last - reference.first + 1)
+        return _call(state, _READ, file_path=name, offset=reference.first, limit=limit)
+    return _call(state, _READ, file_path=name)
+
+
+def _call(state: SessionState, tool: str, **arguments: object) -> ToolCall | None:
+    if tool not in state.tools:
+        name = next(iter(arguments.values()))
+        text = f"{one_line(str(name), _SHOWN)} is not attached: this session has no tool {tool}"
+        state.emit(Warned(text))
+        return None
+    text = msgspec.json.encode(arguments).decode()
+    return ToolCall(call_id=new_call_id(), name=tool, arguments=text)
+
+
+def _find_path(cwd: Path, names: Sequence[str]) -> str | None:
+    """Return the first path that exists, with a slash at the end of a folder."""
+    for name in names:
+        try:
+            path = cwd / Path(name).expanduser()
+            if path.is_dir():
+                return f"{name.rstrip('/')}/"
+            if path.is_file():
+                return name
+        except (OSError, ValueError, RuntimeError):
+            continue
+    return None
+
+
+async def _find_session(state: SessionState, names: Sequence[str]) -> SessionId | None:
+    """Return the session with that id, name, or beginning of an id."""
+    try:
+        known = await state.options["store"].sessions(limit=_MOST_SESSIONS)
+    except StoreError as error:
+        state.emit(Warned(f"no session is attached: {error}"))
+        return None
+    for name in names:
+        exact = [one.id for one in known if name in (one.id, one.name)]
+        close = [one.id for one in known if name and one.id.startswith(name)]
+        if len(set(exact or close)) == 1:
+            return (exact or close)[0]
+    return None
+
+
+async def _attach_image(state: SessionState, call: ToolCall, path: str) -> list[Part]:
+    model = state.journal.view.setup.model
+    if not model.sees:
+        why = f"the model {model.name} does not accept images"
+        return [_note_refusal(state, path, why)]
+    output = await _read(state, call)
+    if not output.images:
+        why = output.text if output.failed else "it is not an image"
+        return [_note_refusal(state, path, why)]
+    facts = f"[attached image {output.text.strip('[]')}]"
+    return [
+        Text(facts),
+        *(Image(media_type=one.media_type, data=one.data) for one in output.images),
+    ]
+
+
+async def _attach_text(state: SessionState, call: ToolCall) -> Part:
+    """Return a text as a part of the prompt, for a model that cannot call tools."""
+    output = await _read(state, call)
+    limit = state.policy.output_limit(state.journal.view.setup.model.window)
+    text = truncate_middle(output.text, limit)
+    return Text(f"<attachment arguments='{call.arguments}'>\n{text}\n</attachment>")
+
+
+def _note_refusal(state: SessionState, path: str, why: str) -> Part:
+    """Tell the user and the model that something could not be attached."""
+    text = f"{one_line(path, _SHOWN)} is not attached: {one_line(why, _SHOWN).rstrip('.')}"
+    state.emit(Warned(text))
+    return Text(f"[{text}]")
+
+
+async def _read(state: SessionState, call: ToolCall) -> ToolOutput:
+    """Run a call whose result becomes a part of the prompt."""
+    outcome = await run_call(state, call, attached=True)
+    output = redact_output(state, outcome.output)
+    state.decisions.pop(call.call_id, None)
+    state.emit(
+        ToolEnded(
+            call_id=call.call_id,
+            name=call.name,
+            failed=output.failed,
+            denied=outcome.denied,
+            error_code=outcome.error_code,
+            display=output.display or output.text,
+            data=output.data,
+        )
+    )
+    return output

@@ -1,0 +1,70 @@
+"""References in a prompt: `@path`, `@session:ID`, and paths of images as terminals paste them."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+SESSION = "session:"
+_IMAGE = r"\.(?:png|jpe?g|gif|webp)"
+_AT = re.compile(
+    r"""(?<![\w@/.\\`])@(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<plain>(?:\\.|[^\s"'`<>|\\])+))"""
+)
+_DROPPED = re.compile(
+    rf"""(?<![^\s])(?:"(?P<double>[/~][^"\n]*{_IMAGE})"|'(?P<single>[/~][^'\n]*{_IMAGE})'"""
+    rf"""|(?P<plain>(?:file://)?[/~](?:\\.|[^\s"'`<>|\\])*{_IMAGE}))(?![^\s])""",
+    re.IGNORECASE,
+)
+"""An absolute path to an image, between blanks: what a terminal pastes for a dropped file."""
+_LINES = re.compile(r"#L?(\d{1,7})(?:-L?(\d{1,7}))?$")
+_ESCAPED = re.compile(r"\\(.)")
+_PUNCTUATION = ".,;:!?)]}…"
+_IMAGE_NAME = re.compile(rf"{_IMAGE}$", re.IGNORECASE)
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """Something that a prompt refers to."""
+
+    kind: Literal["path", "session"]
+    names: tuple[str, ...]
+    """The paths or ids that it may mean, the most likely first: `a.py.`, then `a.py`."""
+    first: int = 0
+    """The first line to attach; 0 for the whole file."""
+    last: int = 0
+
+
+def find_references(text: str) -> list[Reference]:
+    """Return what `text` refers to, in its order, each once; paths need not exist."""
+    found = [*_AT.finditer(text), *_DROPPED.finditer(text)]
+    ordered = sorted(found, key=lambda match: match.start())
+    return list(dict.fromkeys(map(_read, ordered)))
+
+
+def is_image_name(path: str) -> bool:
+    """Return whether a path has the name of an image that models accept."""
+    return _IMAGE_NAME.search(path) is not None
+
+
+def _read(match: re.Match[str]) -> Reference:
+    quoted = match["double"] or match["single"]
+    text = quoted or _ESCAPED.sub(r"\1", match["plain"])
+    if text.startswith("file://"):
+        text = unquote(text.removeprefix("file://"))
+    if text.startswith(SESSION):
+        return Reference(kind="session", names=tuple(_trim(text.removeprefix(SESSION))))
+    first = last = 0
+    names = [text] if quoted else list(_trim(text))
+    if (lines := _LINES.search(names[-1])) is not None:
+        first, last = int(lines[1]), int(lines[2] or lines[1])
+        names += list(_trim(names[-1][: lines.start()]))
+    return Reference(kind="path", names=tuple(names), first=first, last=last)
+
+
+def _trim(text: str) -> Iterator[str]:
+    """Yield a name, and the name without the punctuation of the sentence around it."""
+    yield text
+    bare = text.rstrip(_PUNCTUATION)
+    if bare and bare != text:
+        yield bare

@@ -1,0 +1,254 @@
+"""What keys do: send, interrupt, answer, edit the queue, expand a block, leave."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.layout import Layout
+
+from clew.core.events import PermissionRequest
+from clew.core.permissions import Approval
+from clew.core.text import pluralize
+from clew.tui.blocks import Block, Notice
+from clew.tui.conversation import is_quit
+from clew.tui.external_editor import edit_text, find_editor
+from clew.tui.parts import Parts
+from clew.tui.questions import Choice, add_bars, format_target
+
+_TWICE_WITHIN: Final = 2.0
+"""Seconds in which a key counts as pressed twice."""
+_INTERRUPTING: Final = "interrupting …"
+_ARM_AFTER: Final = 0.2
+"""Seconds that a question is visible before keys answer it."""
+_PAUSE: Final = 0.7
+"""Seconds without a key before a question takes the keys from a line that is being typed."""
+
+
+class Actions:
+    """The actions of one application; `clew.tui.keys` binds them.
+
+    Args:
+        parts: The application's state.
+        leave: Ends the application.
+        layout: Returns the layout, where the focus is.
+    """
+
+    def __init__(
+        self, parts: Parts, *, leave: Callable[[], None], layout: Callable[[], Layout]
+    ) -> None:
+        self._parts = parts
+        self._leave = leave
+        self._layout = layout
+        self._quit_offered = 0.0
+        self._escape_pressed = 0.0
+        self._last_key = 0.0
+        self._edit_after_abort = False
+
+    def note_key(self) -> None:
+        """Remember when a key was pressed; the hint about the previous one is over."""
+        self._last_key = time.monotonic()
+        self._parts.hint = ""
+
+    # The input.
+
+    def send(self) -> None:
+        """Send the input, or queue it while something runs."""
+        parts = self._parts
+        text = parts.input.take().strip()
+        editing, parts.editing = parts.editing, None
+        if is_quit(text):
+            self._leave()
+        elif (block := self._find_block(text)) is not None:
+            parts.printer.add(block, expanded=True)
+        elif not text:
+            parts.conversation.release()
+        elif editing is not None and not text.startswith(("/", "!")):
+            parts.conversation.resubmit(text, editing)
+        else:
+            parts.conversation.submit(text)
+        parts.feed.wake()
+
+    def edit_queue(self) -> None:
+        """Take the queued prompts back into the input."""
+        self._parts.input.replace(self._parts.conversation.take_queue())
+
+    def clear_or_quit(self) -> None:
+        """Clear the input; if it is empty, interrupt the run; else offer to quit."""
+        parts, now = self._parts, time.monotonic()
+        if parts.input.buffer.text:
+            parts.input.buffer.reset()
+            parts.editing = None
+        elif parts.conversation.is_active or parts.questions:
+            self.interrupt()
+        elif now - self._quit_offered < _TWICE_WITHIN:
+            self._leave()
+        else:
+            self._quit_offered = now
+            parts.hint = "press Ctrl-C again to exit"
+
+    def delete_or_quit(self) -> None:
+        """Delete the character under the cursor; in an empty input, leave."""
+        if self._parts.input.buffer.text:
+            self._parts.input.buffer.delete()
+        else:
+            self._leave()
+
+    def open_editor(self) -> None:
+        """Edit the input in the user's own editor."""
+        buffer, editor = self._parts.input.buffer, find_editor(os.environ)
+        if not editor:
+            self._parts.hint = "set VISUAL or EDITOR to the editor that you want to use"
+            return
+        before = buffer.text
+
+        def edit() -> None:
+            text = edit_text(before, editor)
+            if text is None:
+                self._parts.hint = f"{editor[0]} failed; the input is unchanged"
+            else:
+                self._parts.feed.run(lambda: self._parts.input.replace(text))
+
+        run_in_terminal(edit, in_executor=True)
+
+    # Runs.
+
+    def interrupt(self) -> None:
+        """Abort the run; the queued prompts stay."""
+        self._parts.conversation.abort()
+        self._parts.hint = _INTERRUPTING
+
+    def escape(self) -> None:
+        """Interrupt the run; pressed twice, edit the previous prompt."""
+        parts, now = self._parts, time.monotonic()
+        is_second = now - self._escape_pressed < _TWICE_WITHIN
+        self._escape_pressed = 0.0 if is_second else now
+        if parts.editing is not None:
+            parts.editing = None
+            parts.input.buffer.reset()
+        elif is_second:
+            self._edit_after_abort = parts.conversation.is_active
+            if not self._edit_after_abort:
+                self.edit_previous()
+        elif parts.conversation.is_active:
+            self.interrupt()
+        elif not parts.input.buffer.text and parts.conversation.previous is not None:
+            parts.hint = "press Esc again to edit the previous prompt"
+
+    def follow_up(self) -> None:
+        """Do what waited for the end of a run."""
+        if self._parts.hint == _INTERRUPTING and not self._parts.conversation.is_active:
+            self._parts.hint = ""
+        if self._edit_after_abort and not self._parts.conversation.is_active:
+            self._edit_after_abort = False
+            self.edit_previous()
+
+    def edit_previous(self) -> None:
+        """Put the previous prompt into the input; sending it replaces that prompt."""
+        parts = self._parts
+        if parts.conversation.previous is None or parts.input.buffer.text.strip():
+            return
+        text, parts.editing = parts.conversation.previous
+        parts.input.replace(text)
+        parts.hint = "Enter replaces the previous prompt and what followed it; Esc keeps it"
+
+    def cycle_mode(self) -> None:
+        """Switch to the next permission mode."""
+        self._parts.conversation.cycle_mode(self._parts.status.status.mode)
+
+    # Blocks.
+
+    def expand(self) -> None:
+        """Print the newest folded block in full."""
+        newest = self._parts.transcript.newest
+        if newest is None:
+            self._parts.hint = "there is no folded block yet"
+        else:
+            self._parts.printer.add(newest, expanded=True)
+
+    def _find_block(self, line: str) -> Block | None:
+        """Return the block that `/show #3` names; None for other lines and unknown numbers."""
+        command, _, number = line.partition(" ")
+        number = number.strip().removeprefix("#")
+        if command.lower() != "/show":
+            return None
+        if not number:
+            return self._parts.transcript.newest
+        is_number = number.isascii() and number.isdecimal()
+        return self._parts.transcript.find(int(number[:9])) if is_number else None
+
+    def redraw(self) -> None:
+        """Draw the live area again."""
+        get_app().renderer.erase()
+
+    # Questions.
+
+    def arm_soon(self) -> None:
+        """Let keys answer the open question once the user can have seen it."""
+        if self._parts.questions.current is not None and not self._parts.questions.is_armed:
+            self._parts.feed.later(_ARM_AFTER, self._arm)
+
+    def _arm(self) -> None:
+        parts = self._parts
+        if parts.questions.current is None or parts.questions.is_armed:
+            return
+        rest = self._last_key + _PAUSE - time.monotonic()
+        if parts.input.buffer.text and rest > 0:
+            parts.feed.later(rest, self._arm)
+        else:
+            parts.questions.is_armed = True
+            parts.feed.wake()
+
+    def press(self, key: str) -> None:
+        """Answer the open question with the choice of that key, or with the selected one."""
+        choice = self._parts.questions.find_choice(key)
+        request = self._parts.questions.current
+        if choice is None or request is None:
+            return
+        if choice.takes_text:
+            self._parts.questions.is_writing = True
+            self._layout().focus(self._parts.input.reply)
+        else:
+            self._answer(request, choice)
+
+    def send_reply(self) -> None:
+        """Deny the call and tell the model what to do instead."""
+        request, text = self._parts.questions.current, self._parts.input.reply.text.strip()
+        self._parts.input.reply.reset()
+        self.cancel_reply()
+        if request is not None:
+            self._parts.conversation.answer(request.request_id, Approval.NO, text)
+            self._parts.questions.remove(request.request_id)
+            self.arm_soon()
+
+    def cancel_reply(self) -> None:
+        """Go back from the text to the choices."""
+        self._parts.questions.is_writing = False
+        self.close_reply()
+
+    def close_reply(self) -> None:
+        """Give the keys back to the input when nothing is written to the model any more."""
+        parts = self._parts
+        if not parts.questions.is_writing and self._layout().has_focus(parts.input.reply):
+            self._layout().focus(parts.input.buffer)
+
+    def view(self) -> None:
+        """Print everything that the open question is about."""
+        request = self._parts.questions.current
+        if request is not None:
+            width = self._parts.printer.width
+            title, lines = format_target(request, width=width)
+            rows = [title, *add_bars(lines, width=width, limit=None)]
+            rows += self._parts.draw_preview(width)
+            self._parts.printer.add_text("".join(f"{row}\n" for row in rows))
+
+    def _answer(self, request: PermissionRequest, choice: Choice) -> None:
+        parts = self._parts
+        parts.conversation.answer(request.request_id, choice.approval)
+        parts.questions.remove(request.request_id)
+        if choice.approval is Approval.PROJECT:
+            rules = ", ".join(request.project_rules)
+            count = pluralize(len(request.project_rules), "rule")
+            parts.printer.add(Notice(f"allowed in this folder ({count}): {rules}"))
+        self.arm_soon()

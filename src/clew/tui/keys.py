@@ -1,0 +1,267 @@
+"""Key bindings, in addition to those of prompt_toolkit for Emacs or vi; typeahead.
+
+Before the application reads, the terminal collects lines and turns Enter into a line break,
+which is another key in the application: Ctrl-J. So typeahead is read in the old mode and
+converted to keys.
+"""
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.filters import (
+    Condition,
+    has_completions,
+    has_focus,
+    is_searching,
+    vi_insert_mode,
+)
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from clew.tui.actions import Actions
+from clew.tui.parts import Parts
+from clew.tui.questions import QuestionList
+
+DEFAULT_KEYS: Final[Mapping[str, str]] = {
+    "cycle-mode": "s-tab",
+    "expand": "c-o",
+    "external-editor": "c-g",
+    "interrupt": "",
+    "newline": "c-j",
+    "redraw": "c-l",
+}
+"""The actions whose keys the settings can change, and their keys. `interrupt` is Esc as well."""
+
+
+def make_keys(
+    actions: Actions, parts: Parts, chosen: Mapping[str, str]
+) -> tuple[KeyBindings, list[str]]:
+    """Return the key bindings of the application, and what is wrong with the chosen ones.
+
+    Args:
+        actions: What keys do.
+        parts: The state of the application.
+        chosen: Keys of the settings, by action: `c-o`, or `escape o` for one after the other.
+    """
+    keys = KeyBindings()
+    _bind_input(keys, actions, parts)
+    problems = _bind_chosen(keys, actions, parts, chosen)
+    _bind_everywhere(keys, actions)
+    _bind_reply(keys, actions, parts.input.reply)
+    # Last: the newest binding of a key counts.
+    _bind_questions(keys, actions, parts.questions, parts.input.buffer)
+    return keys, problems
+
+
+def _bind_chosen(
+    keys: KeyBindings, actions: Actions, parts: Parts, chosen: Mapping[str, str]
+) -> list[str]:
+    """Bind the actions whose keys can be chosen; returns what is wrong with the choice."""
+    handlers: dict[str, Callable[[], None]] = {
+        "cycle-mode": actions.cycle_mode,
+        "expand": actions.expand,
+        "external-editor": actions.open_editor,
+        "interrupt": actions.interrupt,
+        "newline": lambda: parts.input.buffer.insert_text("\n"),
+        "redraw": actions.redraw,
+    }
+    known = ", ".join(handlers)
+    problems = [
+        f"terminal.keyBindings: there is no action {name}; the actions are {known}"
+        for name in chosen
+        if name not in handlers
+    ]
+    for name, handler in handlers.items():
+        wanted = chosen.get(name, DEFAULT_KEYS[name])
+        try:
+            _bind(keys, wanted, handler)
+        except ValueError:
+            problems.append(f"terminal.keyBindings: {name}: there is no key {wanted}")
+            _bind(keys, DEFAULT_KEYS[name], handler)
+    return problems
+
+
+def _bind(keys: KeyBindings, names: str, handler: Callable[[], None]) -> None:
+    if names.strip():
+        keys.add(*names.split(), filter=~is_searching)(lambda _: handler())
+
+
+def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
+    buffer = parts.input.buffer
+    here = has_focus(buffer)
+    can_edit_queue = Condition(lambda: not buffer.text and bool(parts.list_queue()))
+
+    @keys.add("enter", filter=here)
+    def _take_or_send(_: KeyPressEvent) -> None:
+        if buffer.complete_state and buffer.complete_state.current_completion:
+            buffer.complete_state = None
+            return
+        actions.send()
+
+    @keys.add("escape", "enter", filter=here)
+    @keys.add("escape", "c-j", filter=here)
+    def _begin_line(_: KeyPressEvent) -> None:
+        buffer.insert_text("\n")
+
+    @keys.add("tab", filter=here)
+    def _complete(_: KeyPressEvent) -> None:
+        complete(buffer)
+
+    @keys.add("up", filter=here & can_edit_queue)
+    def _edit_queue(_: KeyPressEvent) -> None:
+        actions.edit_queue()
+
+    @keys.add("escape", filter=here & ~has_completions & ~vi_insert_mode & ~is_searching)
+    def _escape(_: KeyPressEvent) -> None:
+        actions.escape()
+
+    @keys.add("escape", filter=here & has_completions)
+    def _close_menu(_: KeyPressEvent) -> None:
+        buffer.cancel_completion()
+
+    @keys.add("c-d", filter=here)
+    def _leave(_: KeyPressEvent) -> None:
+        actions.delete_or_quit()
+
+
+def _bind_everywhere(keys: KeyBindings, actions: Actions) -> None:
+    @keys.add("c-c", filter=~is_searching)
+    @keys.add("<sigint>")
+    def _clear(_: KeyPressEvent) -> None:
+        actions.clear_or_quit()
+
+    @keys.add("c-z", filter=Condition(lambda: os.name == "posix"))
+    def _suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+
+def _bind_reply(keys: KeyBindings, actions: Actions, reply: Buffer) -> None:
+    here = has_focus(reply)
+
+    @keys.add("enter", filter=here)
+    def _send(_: KeyPressEvent) -> None:
+        actions.send_reply()
+
+    @keys.add("escape", filter=here)
+    @keys.add("c-c", filter=here)
+    def _cancel(_: KeyPressEvent) -> None:
+        actions.cancel_reply()
+
+
+def _bind_questions(
+    keys: KeyBindings, actions: Actions, questions: QuestionList, buffer: Buffer
+) -> None:
+    asked = Condition(lambda: questions.is_armed and not questions.is_writing)
+
+    @keys.add(Keys.Any, filter=asked, eager=True)
+    def _press(event: KeyPressEvent) -> None:
+        key = event.key_sequence[0].key
+        if key == "v":
+            actions.view()
+        else:
+            actions.press(str(key))
+
+    @keys.add(Keys.BracketedPaste, filter=asked, eager=True)
+    def _paste(event: KeyPressEvent) -> None:
+        buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+
+    @keys.add("enter", filter=asked, eager=True)
+    def _confirm(_: KeyPressEvent) -> None:
+        actions.press("")
+
+    for name, step in (("up", -1), ("down", 1)):
+        keys.add(name, filter=asked, eager=True)(lambda _, step=step: questions.select(step))
+    for name, step in (("left", -1), ("right", 1)):
+        keys.add(name, filter=asked, eager=True)(lambda _, step=step: questions.switch(step))
+
+    @keys.add("escape", filter=asked, eager=True)
+    @keys.add("c-c", filter=asked, eager=True)
+    @keys.add("<sigint>", filter=asked, eager=True)
+    def _interrupt(_: KeyPressEvent) -> None:
+        actions.interrupt()
+
+    for passed in ("c-d", "c-l", "c-o", "c-z", "s-tab"):
+        _pass_through(keys, passed, asked)
+
+
+def _pass_through(keys: KeyBindings, name: str, asked: Condition) -> None:
+    """Bind a key to what it does when nothing is asked."""
+    plain = [one for one in keys.bindings if one.keys == (name,) and not one.eager()]
+    for binding in plain[-1:]:
+        keys.add(name, filter=asked, eager=True)(binding.handler)
+
+
+def complete(buffer: Buffer) -> None:
+    """Insert the common start of all completions; if there is none, select the next one."""
+    if buffer.complete_state and buffer.complete_state.current_completion:
+        buffer.complete_next()
+        return
+    request = CompleteEvent(completion_requested=True)
+    choices = list(buffer.completer.get_completions(buffer.document, request))
+    if len(choices) == 1:
+        buffer.apply_completion(choices[0])
+    elif common := get_common_complete_suffix(buffer.document, choices):
+        buffer.insert_text(common)
+    elif buffer.complete_state:
+        buffer.complete_next()
+    elif choices:
+        buffer.start_completion(select_first=True)
+
+
+_BLOCK = 4_096
+
+if sys.platform == "win32":
+    FAILURES: tuple[type[Exception], ...] = (OSError, ValueError)
+
+    @contextmanager
+    def read_typeahead() -> Iterator[list[KeyPress]]:
+        """Yield nothing: the console delivers keys unchanged."""
+        yield []
+
+    def drop_typeahead() -> None:
+        """Do nothing: the console keeps the keys for the next reader."""
+
+else:
+    import termios
+
+    FAILURES = (OSError, ValueError, termios.error)
+    """The errors of a terminal that cannot be used."""
+
+    @contextmanager
+    def read_typeahead() -> Iterator[list[KeyPress]]:
+        """Yield the keys that were pressed so far; restores the terminal mode at the end.
+
+        Inside the block, the terminal does not translate Enter.
+        """
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+        # Read again: a copy would share the inner list.
+        plain = termios.tcgetattr(terminal)
+        plain[0] &= ~termios.ICRNL
+        termios.tcsetattr(terminal, termios.TCSANOW, plain)
+        try:
+            yield _read_keys(terminal)
+        finally:
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+    def drop_typeahead() -> None:
+        """Drop the keys that were pressed so far."""
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+    def _read_keys(terminal: int) -> list[KeyPress]:
+        keys: list[KeyPress] = []
+        parser = Vt100Parser(keys.append)
+        while select.select([terminal], [], [], 0)[0]:
+            text = os.read(terminal, _BLOCK).decode(errors="replace")
+            if not text:
+                return [*keys, KeyPress(Keys.ControlD)]
+            parser.feed(text.replace("\n", "\r"))
+        parser.flush()
+        return keys

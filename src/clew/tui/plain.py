@@ -1,0 +1,281 @@
+"""The prompt without a live area: for screen readers, dumb terminals, pipes and `--plain`.
+
+The main thread reads lines and asks questions, and prints finished blocks. Ctrl-C always reaches
+it: during a run it aborts the run, and pressed twice at the prompt it exits.
+"""
+
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from types import FrameType
+from typing import Final, TypeAlias, TypeVar
+
+from clew.core.events import Envelope, PermissionRequest, PermissionResolved
+from clew.core.permissions import Approval
+from clew.core.sanitize import sanitize
+from clew.sdk.client import SessionClient, SessionSnapshot
+from clew.tui.blocks import Block, CommandReply, UserPrompt
+from clew.tui.conversation import Conversation, is_quit
+from clew.tui.leave import Leave, Quit, leave_for
+from clew.tui.questions import MAX_LINES, add_bars, format_request, list_choices
+from clew.tui.rendering import render_block
+from clew.tui.standard_output import OutputLost, write_out
+from clew.tui.status import StatusTracker, status_line
+from clew.tui.theme import Theme
+from clew.tui.transcript import Transcript
+
+_WORDS: Final = {
+    **dict.fromkeys(("y", "yes", "o", "once"), "y"),
+    **dict.fromkeys(("s", "session"), "s"),
+    **dict.fromkeys(("p", "project"), "p"),
+    **dict.fromkeys(("n", "no"), "n"),
+    **dict.fromkeys(("v", "view"), "v"),
+}
+
+_T = TypeVar("_T")
+Start: TypeAlias = "Callable[[Callable[[], Awaitable[object]]], Future[object]]"
+
+
+class _Interrupted:
+    """Ctrl-C was pressed while a line is carried out."""
+
+
+class PlainApp:
+    """One session on a terminal that can only append lines, or on a pipe.
+
+    Args:
+        client: The session.
+        start: Runs a function in the session's thread.
+        theme: How blocks are shown.
+        width: Returns the columns of a line; very many where the output is not a terminal.
+    """
+
+    def __init__(
+        self,
+        client: SessionClient,
+        start: Start,
+        *,
+        theme: Theme,
+        width: Callable[[], int],
+    ) -> None:
+        self._start = start
+        self._theme, self._width = theme, width
+        self._inbox: SimpleQueue[Envelope | Callable[[], None] | _Interrupted] = SimpleQueue()
+        self._transcript = Transcript()
+        self._status = StatusTracker()
+        self._conversation = Conversation(client, self)
+        self._last: Block | None = None
+        self._leave: Leave | None = None
+        self._is_reading = False
+        self._is_aborting = False
+        self._is_left = False
+        self._lost: OutputLost | None = None
+        if sys.stdin.isatty():
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401, PLC0415 - gives `input` line editing
+
+    @property
+    def has_shown(self) -> bool:
+        """True when a block was printed."""
+        return self._last is not None
+
+    def start(self, now: SessionSnapshot) -> None:
+        """Take the state of a session that was just opened."""
+        self._status.start(now)
+        for request in now.permission_requests:
+            self._inbox.put(partial(self._ask, request))
+
+    def receive(self, envelope: Envelope) -> None:
+        """Take an event of the session; called from any thread."""
+        self._inbox.put(envelope)
+
+    def run(self, first: str = "") -> Leave:
+        """Read lines and carry them out, until the user leaves or opens another session.
+
+        Args:
+            first: A line to carry out before the first one is read.
+
+        Raises:
+            OutputLost: Standard output is closed.
+        """
+        lines = self._lines(first)
+        for line in lines:
+            self._carry_out(line)
+            if self._leave is not None:
+                return self._leave
+        return Quit()
+
+    def interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """Handle the signal that Ctrl-C sends."""
+        if self._is_reading:
+            raise KeyboardInterrupt
+        self._inbox.put(_Interrupted())
+
+    def lose(self, lost: OutputLost) -> None:
+        """Take the news that nobody reads the output; called from any thread."""
+        self._lost = lost
+        self._inbox.put(_Interrupted())
+
+    def hang_up(self) -> None:
+        """Abort the run and read nothing more; called by the handler of a signal."""
+        self._is_left = True
+        self._inbox.put(_Interrupted())
+        if self._is_reading:
+            raise EOFError
+
+    # What the conversation needs.
+
+    def call(self, work: Callable[[], Awaitable[_T]], done: "Callable[[Future[_T]], None]") -> None:
+        """Run `work` in the session's thread, and `done` afterwards in this one."""
+        future: Future[_T] = self._start(work)  # type: ignore[assignment]
+        future.add_done_callback(lambda ended: self._inbox.put(lambda: done(ended)))
+
+    def show(self, block: Block) -> None:
+        """Print a block; a prompt is on the screen already, because it was typed there."""
+        numbered = self._transcript.add(block)
+        if not isinstance(block, UserPrompt):
+            self._print(numbered)
+
+    def give_back(self, text: str) -> None:
+        """Say that a line was not sent."""
+        self.show(CommandReply(text=f"not sent: {text}", failed=True))
+
+    def apply_effect(self, effect: object) -> None:
+        """Apply the effect of a command: open another session."""
+        self._leave = leave_for(effect)
+
+    def later(self, _seconds: float, work: Callable[[], None]) -> None:
+        """Call a function soon."""
+        self._inbox.put(work)
+
+    # Lines.
+
+    def _lines(self, first: str) -> Iterator[str]:
+        """Yield the lines that the user types until end of file, /quit, or Ctrl-C twice."""
+        warned = False
+        if first:
+            yield first
+        while not self._is_left:
+            try:
+                line = self._read("> ").strip()
+            except EOFError:
+                write_out("\n")
+                return
+            except KeyboardInterrupt:
+                write_out("\n")
+                if warned:
+                    return
+                warned = True
+                write_out("press Ctrl-C again to exit\n")
+                continue
+            warned = False
+            if is_quit(line):
+                return
+            if line:
+                yield line
+
+    def _read(self, prompt: str) -> str:
+        self._check()
+        self._is_reading = True
+        try:
+            return input(prompt)
+        finally:
+            self._is_reading = False
+
+    def _check(self) -> None:
+        write_out("")
+        if self._lost is not None:
+            raise self._lost
+
+    def _carry_out(self, line: str) -> None:
+        before = self._status.status
+        self._is_aborting = self._is_left
+        self._conversation.submit(line)
+        while not self._conversation.is_idle:
+            self._take(self._inbox.get())
+        while not self._inbox.empty():
+            self._take(self._inbox.get())
+        self._check()
+        if self._status.status != before:
+            parts = status_line(self._status.status, self._width())
+            write_out(self._theme.encodable("".join(part.text for part in parts)) + "\n")
+
+    def _take(self, item: "Envelope | Callable[[], None] | _Interrupted") -> None:
+        match item:
+            case Envelope():
+                self._apply(item)
+            case _Interrupted():
+                self._is_aborting = True
+                self._conversation.abort()
+            case work:
+                work()
+
+    def _apply(self, envelope: Envelope) -> None:
+        self._status.update(envelope)
+        for block in self._transcript.apply(envelope):
+            if not isinstance(block, UserPrompt):
+                self._print(block)
+        if isinstance(envelope.event, PermissionRequest):
+            self._ask(envelope.event)
+        elif not envelope.task_id and not isinstance(envelope.event, PermissionResolved):
+            self._conversation.apply(envelope.event)
+
+    def _print(self, block: Block, *, expanded: bool = False) -> None:
+        write_out(
+            render_block(
+                block,
+                width=self._width(),
+                theme=self._theme,
+                expanded=expanded,
+                after=self._last,
+            )
+        )
+        self._last = block
+
+    # Questions.
+
+    def _ask(self, request: PermissionRequest) -> None:
+        if self._is_aborting:
+            self._conversation.answer(request.request_id, Approval.NO)
+            return
+        width = self._width()
+        title, lines = format_request(request, width=width)
+        self._say("", title, *add_bars(lines, width=width), f"({request.reason})")
+        keys = {choice.key: choice for choice in list_choices(request)}
+        words = [f"{choice.key}: {choice.label}" for choice in keys.values()]
+        words += ["v: view all"] if len(lines) > MAX_LINES else []
+        self._say(*words)
+        while (typed := self._read_answer("allow? ")) is not None:
+            key = _WORDS.get(typed.strip().lower(), typed.strip().lower())
+            if key == "v":
+                self._say(*add_bars(lines, width=width, limit=None))
+            elif key in keys:
+                reply = self._read_answer("tell the model: ") if keys[key].takes_text else ""
+                if reply is None:
+                    break
+                self._conversation.answer(request.request_id, keys[key].approval, reply)
+                if keys[key].approval is Approval.PROJECT:
+                    self._say(f"allowed in this folder: {', '.join(request.project_rules)}")
+                return
+            else:
+                self._say(f"answer with one of: {', '.join(keys)}")
+        self._conversation.answer(request.request_id, Approval.NO)
+        if self._is_aborting:
+            self._conversation.abort()
+
+    def _read_answer(self, prompt: str) -> str | None:
+        """Read an answer; None when there is none, which means no."""
+        try:
+            return self._read(self._theme.encodable(prompt))
+        except EOFError:
+            write_out("\n")
+        except KeyboardInterrupt:
+            write_out("\n")
+            self._is_aborting = True
+        return None
+
+    def _say(self, *lines: str) -> None:
+        write_out("".join(f"{self._theme.encodable(sanitize(line))}\n" for line in lines))

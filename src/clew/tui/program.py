@@ -1,0 +1,335 @@
+"""Runs the terminal UI: opens sessions one after the other, each with an application of its own.
+
+The session runs in the event loop of another thread, so a long computation never delays a key.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from clew.core.events import EntryAdded, Envelope
+from clew.core.sanitize import sanitize_line
+from clew.core.text import pluralize
+from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
+from clew.sdk.folders import user_folder, working_folder
+from clew.sdk.launch import LaunchedSession, launch
+from clew.sdk.prompt_history import PromptHistory
+from clew.sdk.session_admin import StoredSession, list_sessions, project_store
+from clew.sdk.spec import SessionSpec
+from clew.tui.blocks import Block, Notice
+from clew.tui.leave import Leave, Open, Pick
+from clew.tui.options import load_options
+from clew.tui.picker import Row, can_draw, pick
+from clew.tui.plain import PlainApp
+from clew.tui.signals import exit_code, handle_signals
+from clew.tui.standard_output import wait_for_reader_exit, write_out
+from clew.tui.theme import Theme, make_theme, wants_colours
+
+_MAX_RECAP: Final = 200
+_MAX_SESSIONS: Final = 50
+_MAX_HEADING: Final = 60
+_WIDE: Final = 1_000
+"""The width of lines where standard output is not a terminal: nobody wraps them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOptions:
+    """How the terminal UI is run."""
+
+    environ: Mapping[str, str] | None = None
+    """Environment variables for the session; those of the process by default."""
+    plain: bool = False
+    """No live area and no colours; lines are read with `input`."""
+    first: str = ""
+    """A line to carry out at the start."""
+
+
+class SpecFor(Protocol):
+    """Returns which session to open."""
+
+    def __call__(self, session_id: str, *, again: bool) -> SessionSpec:
+        """Return the session with that id; for an empty one, the one the user asked for.
+
+        Args:
+            session_id: The session.
+            again: True when another session was open before: an empty id is a new session then.
+        """
+        ...
+
+
+def run(spec_for: SpecFor, options: ProgramOptions) -> int:
+    """Run sessions until the user leaves; returns the exit code.
+
+    Args:
+        spec_for: Returns which session to open.
+        options: How to run it.
+    """
+    session_id, first, again = "", options.first, False
+    is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    with silence_keyboard() if is_live else nullcontext(), start_blocking_portal() as portal:
+        while True:
+            program = _Program(portal, options, first=first)
+            leave = program.run(spec_for(session_id, again=again), again=again)
+            if program.left_by:
+                return exit_code(program.left_by)
+            if not isinstance(leave, Open):
+                return 0
+            session_id, first, again = leave.session_id, "", True
+
+
+if sys.platform == "win32":
+
+    @contextmanager
+    def silence_keyboard() -> Iterator[None]:
+        """Do nothing: the console shows keys only when they are read."""
+        yield
+
+else:
+    import termios
+
+    @contextmanager
+    def silence_keyboard() -> Iterator[None]:
+        """Keep the terminal from showing keys while nothing reads them."""
+        try:
+            before = termios.tcgetattr(sys.stdin)
+        except (termios.error, OSError, ValueError):
+            yield
+            return
+        silent = termios.tcgetattr(sys.stdin)
+        silent[3] &= ~termios.ECHO
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, silent)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+
+
+class _Program:
+    """One session."""
+
+    def __init__(self, portal: BlockingPortal, options: ProgramOptions, *, first: str) -> None:
+        self._portal, self._options, self._first = portal, options, first
+        self._is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
+        self._terminal = load_options(working_folder(), options.environ)
+        self._theme = terminal_theme(plain=not self._is_live, name=self._terminal.theme)
+        self.left_by = 0
+        """The signal that ended the program; 0 when the user left."""
+        self._has_entries = False
+
+    def run(self, spec: SessionSpec, *, again: bool) -> Leave:
+        """Run the session; returns what comes next."""
+        early: list[Envelope] = []
+        opening = launch(spec, on_envelope=early.append, environ=self._options.environ)
+        with self._portal.wrap_async_context_manager(opening) as launched:
+            now = self._portal.call(launched.session.snapshot)
+            self._has_entries = launched.resumed
+            run = self._run_live if self._is_live else self._run_plain
+            blocks = list(greet(launched, now, again=again))
+            leave = run(launched, now, blocks, [one for one in early if one.seq <= now.seq])
+            if self._has_entries and not isinstance(leave, Open):
+                write_out(f"resume with: clew --resume {now.session_id}\n")
+            return leave
+
+    def _run_live(
+        self,
+        launched: LaunchedSession,
+        now: SessionSnapshot,
+        blocks: Sequence[Block],
+        early: Sequence[Envelope],
+    ) -> Leave:
+        # Slow to load: not for `--plain` and pipes.
+        from clew.tui.app import App, AppOptions  # noqa: PLC0415
+        from clew.tui.keys import read_typeahead  # noqa: PLC0415
+        from clew.tui.terminal import does_reflow, open_terminal  # noqa: PLC0415
+
+        terminal = open_terminal(os.environ)
+        app = App(
+            launched.session,
+            self._portal.start_task_soon,
+            history=PromptHistory(user_folder() / "history", launched.list_secrets),
+            folder=Path(now.cwd),
+            terminal=terminal,
+            options=AppOptions(
+                theme=self._theme,
+                terminal=self._terminal,
+                reflows=does_reflow(os.environ),
+                term=os.environ.get("TERM", ""),
+            ),
+        )
+        app.start(now)
+        for block in blocks:
+            app.show(block)
+        with self._attach(launched.session, now, app.receive, early):
+            while True:
+                with read_typeahead() as keys:
+                    app.type_ahead(keys)
+                    with handle_signals(lambda number, _: self._hang_up(number, app.hang_up)):
+                        leave = anyio.run(app.run, self._first)
+                self._first = ""
+                if not isinstance(leave, Pick):
+                    return leave
+                if (other := self._pick(launched, leave.candidates)) is not None:
+                    return Open(other)
+
+    def _run_plain(
+        self,
+        launched: LaunchedSession,
+        now: SessionSnapshot,
+        blocks: Sequence[Block],
+        early: Sequence[Envelope],
+    ) -> Leave:
+        app = PlainApp(
+            launched.session, self._portal.start_task_soon, theme=self._theme, width=line_width
+        )
+        app.start(now)
+        for block in blocks:
+            app.show(block)
+
+        async def watch() -> None:
+            app.lose(await wait_for_reader_exit())
+            launched.session.abort()
+
+        signal.signal(signal.SIGINT, app.interrupt)
+        watcher = self._portal.start_task_soon(watch)
+        try:
+            with (
+                self._attach(launched.session, now, app.receive, early),
+                handle_signals(lambda number, _: self._hang_up(number, app.hang_up)),
+            ):
+                while True:
+                    leave = app.run(self._first)
+                    self._first = ""
+                    if not isinstance(leave, Pick):
+                        return leave
+                    if (other := self._pick(launched, leave.candidates)) is not None:
+                        return Open(other)
+        finally:
+            watcher.cancel()
+
+    @contextmanager
+    def _attach(
+        self,
+        client: SessionClient,
+        now: SessionSnapshot,
+        receive: Callable[[Envelope], None],
+        early: Sequence[Envelope],
+    ) -> Iterator[None]:
+        """Bring the session's events to the application in the `with` block."""
+
+        async def pump() -> None:
+            async with aclosing(client.events(after=now.seq)) as events:
+                async for envelope in events:
+                    self._has_entries |= isinstance(envelope.event, EntryAdded)
+                    receive(envelope)
+
+        for envelope in early:
+            receive(envelope)
+        pumping = self._portal.start_task_soon(pump)
+        try:
+            yield
+        finally:
+            pumping.cancel()
+
+    def _hang_up(self, number: int, leave: Callable[[], None]) -> None:
+        self.left_by = number
+        leave()
+
+    def _pick(self, launched: LaunchedSession, candidates: tuple[str, ...]) -> str | None:
+        """List sessions and ask which one to open; an empty id is a new one, None is to stay."""
+        found = self._portal.call(launched.other_sessions)
+        records = [one for one in found if not candidates or one.id in candidates][:_MAX_SESSIONS]
+        if not records:
+            write_out("there are no other sessions in this folder\n")
+            return None
+        rows = [Row(describe_session(record)) for record in records]
+        place = pick(
+            "Which session?",
+            [*rows, Row("a new session", key="n")],
+            theme=self._theme,
+            live=self._is_live,
+        )
+        if place is None:
+            return None
+        return records[place].id if place < len(records) else ""
+
+
+def choose_session(options: ProgramOptions) -> str | None:
+    """Let the user choose one of the folder's sessions; None if there is none, or no choice."""
+    cwd = working_folder()
+    environ = os.environ if options.environ is None else options.environ
+
+    async def load() -> list[StoredSession]:
+        place = project_store(cwd, environ)
+        try:
+            return await list_sessions(place, limit=_MAX_SESSIONS)
+        finally:
+            await place.store.aclose()
+
+    records = anyio.run(load)
+    live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    theme = terminal_theme(plain=not live)
+    if not records:
+        write_out("there are no sessions in this folder yet; clew starts one\n")
+        return None
+    rows = [Row(describe_session(record)) for record in records]
+    place = pick("Which session do you want to resume?", rows, theme=theme, live=live)
+    return None if place is None else records[place].id
+
+
+def describe_session(record: StoredSession) -> str:
+    """Return a stored session on one line: its title, size and age."""
+    title = sanitize_line(record.heading, _MAX_HEADING) or record.id
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.updated_at))
+    return f"{title}  ({pluralize(record.messages, 'message')}, {at})"
+
+
+def terminal_theme(*, plain: bool, name: str = "dark") -> Theme:
+    """Return the theme for standard output."""
+    colours = wants_colours(os.environ, is_terminal=sys.stdout.isatty())
+    encoding = sys.stdout.encoding or "utf-8"
+    return make_theme(name, plain=plain, colours=colours, encoding=encoding)
+
+
+def line_width() -> int:
+    """Return the columns of a line of standard output."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+
+
+def greet(launched: LaunchedSession, now: SessionSnapshot, *, again: bool) -> Iterator[Block]:
+    """Yield the model and the permission mode; for a resumed session, its last messages.
+
+    Args:
+        launched: The session, and how its model was chosen.
+        now: Its state.
+        again: True when another session was open before; skips what has not changed.
+    """
+    if not again:
+        yield Notice(f"{launched.choice.model}: {launched.choice.why}")
+        yield Notice(f"permission mode: {now.mode}")
+        if notice := launched.take_sandbox_notice():
+            yield Notice(notice)
+    if launched.resumed:
+        entries = pluralize(now.last_entry, "entry", "entries")
+        yield Notice(f"session {now.name or now.session_id}: {entries}")
+        for who, role in (("you", "user"), ("answer", "assistant")):
+            if text := _last_message(now.history, role):
+                yield Notice(f"  {who}: {sanitize_line(text, _MAX_RECAP)}")
+    if not again:
+        yield Notice("/help lists the commands, !ls runs a shell command, Ctrl-D exits")
+
+
+def _last_message(history: tuple[HistoryEntry, ...], role: str) -> str:
+    for item in reversed(history):
+        if item.type == role and item.message is not None and item.message.text.strip():
+            return item.message.text
+    return ""

@@ -1,0 +1,58 @@
+"""What the menu below the input offers."""
+
+import pytest
+
+from clew.tui.completion import (
+    CommandItem,
+    Completion,
+    complete_command,
+    find_mention,
+)
+
+OFFERS = (
+    CommandItem(
+        "compact",
+        "smaller",
+        (CommandItem("preview"), CommandItem("undo", "back", (CommandItem("all"),))),
+    ),
+    CommandItem("context"),
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("/", ["/compact", "/context"]),
+        ("/CO", ["/compact", "/context"]),
+        ("/com", ["/compact"]),
+        ("/x", []),
+        ("/compact ", ["preview", "undo"]),
+        ("/compact  u", ["undo"]),
+        ("/Compact undo ", ["all"]),
+        ("/context ", []),
+        ("/nothing ", []),
+    ],
+)
+def test_commands_and_subcommands_are_completed(line: str, found: list[str]) -> None:
+    assert [one.text for one in complete_command(line, OFFERS)] == found
+
+
+def test_a_completion_has_a_description() -> None:
+    assert complete_command("/com", OFFERS) == [Completion("/compact", meta="smaller")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@", "@"),
+        ("see @src/ma", "@src/ma"),
+        ("line\n@x", "@x"),
+        ('see @"a b', '@"a b'),
+        ("mail me@home", ""),
+        ("@done ", ""),
+        ('@"closed"', ""),
+        ("no", ""),
+    ],
+)
+def test_a_mention_is_the_last_word_with_an_at_sign(text: str, found: str) -> None:
+    assert find_mention(text) == found

@@ -1,0 +1,351 @@
+"""The fold of events into blocks: nothing lost, nothing twice, everything in order."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
+from clew.core.entries import Entry, MessageAdded
+from clew.core.events import (
+    BackgroundTaskEvent,
+    CompactionEnded,
+    CompactionProgress,
+    CompactionStarted,
+    EntryAdded,
+    Envelope,
+    Event,
+    ModelRetry,
+    PermissionDenied,
+    PermissionRequest,
+    PermissionResolved,
+    ReasoningDelta,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    ServerToolEnded,
+    ServerToolStarted,
+    TaskStage,
+    TextDelta,
+    TodosChanged,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+    UserMessage,
+    Warned,
+)
+from clew.core.events import Thinking as WorkChanged
+from clew.core.ids import CallId, EntryId, SessionId
+from clew.core.messages import Message, Role, ToolResult
+from clew.core.permissions import Risk
+from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
+from clew.tui.blocks import (
+    AgentNote,
+    Answer,
+    Block,
+    Compaction,
+    Notice,
+    Plan,
+    ServerTool,
+    ShellOutput,
+    Thinking,
+    Todos,
+    ToolCall,
+    UserPrompt,
+)
+from clew.tui.transcript import Transcript
+from tests.tui.answers import answers
+
+pytestmark = pytest.mark.req("TUI-2")
+
+STATE = ContextState(
+    max_tokens=1_000, used_tokens=400, status=Status.OK, basis=Basis.EXACT, breakdown=Breakdown()
+)
+REPORT = LossReport(
+    kept=(),
+    summarised=(),
+    cleared=(),
+    archived=(),
+    tokens_before=9,
+    tokens_after=4,
+    author="rules",
+    why="w",
+)
+RESULT = ExecutionResult(response="x", context_state=STATE)
+
+
+class Stream:
+    """Feeds events to a transcript, half a second apart, and keeps the blocks."""
+
+    def __init__(self) -> None:
+        self.transcript = Transcript()
+        self.blocks: list[Block] = []
+        self.at = 100.0
+
+    def feed(self, *events: Event, task_id: str = "") -> list[Block]:
+        made: list[Block] = []
+        for event in events:
+            self.at += 0.5
+            envelope = Envelope(
+                seq=1, session_id=SessionId("s"), at=self.at, event=event, task_id=task_id
+            )
+            made += self.transcript.apply(envelope)
+        self.blocks += made
+        return made
+
+
+def start(call_id: str = "1", name: str = "Bash", **fields: bool) -> ToolStarted:
+    return ToolStarted(call_id=CallId(call_id), name=name, arguments='{"command": "ls"}', **fields)
+
+
+def end(call_id: str = "1", name: str = "Bash", **fields: object) -> ToolEnded:
+    return ToolEnded(call_id=CallId(call_id), name=name, **{"failed": False, **fields})  # type: ignore[arg-type]
+
+
+def test_a_run_becomes_a_prompt_thinking_an_answer_and_a_call() -> None:
+    stream = Stream()
+
+    made = stream.feed(
+        UserMessage(text="do it"),
+        WorkChanged(active=True),
+        ReasoningDelta("I "),
+        ReasoningDelta("think."),
+        TextDelta("Para one.\n\nPara"),
+        TextDelta(" two."),
+        start(),
+        end(display="out", data={"exit_code": 0}),
+        TextDelta("Done."),
+        RunCompleted(RESULT),
+    )
+
+    assert made == [
+        UserPrompt("do it"),
+        Thinking(text="I think.", seconds=1.0, number=1),
+        Answer(text="Para one.\n\n", part=0),
+        Answer(text="Para two.", part=1),
+        ToolCall(
+            number=2,
+            name="Bash",
+            arguments='{"command": "ls"}',
+            outcome="success",
+            display="out",
+            data={"exit_code": 0},
+            seconds=0.5,
+        ),
+        Answer(text="Done.", part=0),
+    ]
+    assert stream.transcript.live is None
+
+
+def test_the_live_block_has_what_is_unfinished() -> None:
+    stream = Stream()
+    live = stream.transcript
+
+    stream.feed(UserMessage(text="go"), ReasoningDelta("hm"))
+    assert live.live is not None
+    assert (live.live.since, live.live.thinking, live.live.thinking_since) == (100.5, "hm", 101.0)
+
+    stream.feed(TextDelta("One.\n\nTwo"))
+    assert (live.live.answer, live.live.answer_part, live.live.thinking) == ("Two", 1, "")
+
+    stream.feed(start(), ToolProgress(call_id=CallId("1"), name="Bash", line="12%"))
+    (tool,) = live.live.tools
+    assert (tool.line, tool.since, live.live.answer) == ("12%", 102.0, "")
+
+    stream.feed(end(), ModelRetry(reason="rate limited", delay=12.0, attempt=2, attempts=5))
+    assert live.live.retry is not None
+    assert live.live.retry.until == stream.at + 12.0
+
+    stream.feed(TextDelta("x"))
+    assert live.live.retry is None
+
+    stream.feed(CompactionStarted(trigger="auto", before=STATE))
+    assert live.live.compaction == "compacting (auto)"
+
+    stream.feed(CompactionProgress(stage="reading", done=1, total=4))
+    assert live.live.compaction == "compacting: reading 1 of 4"
+
+
+def test_a_command_of_the_user_becomes_shell_output() -> None:
+    (made,) = Stream().feed(start(by_user=True), end(display="out", failed=True))
+
+    assert made == ShellOutput(number=1, command="ls", text="out", failed=True)
+
+
+def test_a_call_that_waits_for_an_answer_says_so() -> None:
+    stream = Stream()
+    request = PermissionRequest(
+        request_id="r", tool_name="Bash", target="ls", risk=Risk.EXECUTE, reason="", call_id="1"
+    )
+
+    stream.feed(start(), request)
+    assert [tool.is_asking for tool in stream.transcript.live.tools] == [True]  # type: ignore[union-attr]
+
+    stream.feed(PermissionResolved(request_id="r", approved=False))
+    assert [tool.is_asking for tool in stream.transcript.live.tools] == [False]  # type: ignore[union-attr]
+
+    (made,) = stream.feed(
+        PermissionDenied(call_id="1", tool_name="Bash", target="ls", reason="no", remedy="ask"),
+        end(failed=True, denied=True, display="no"),
+    )
+    assert isinstance(made, ToolCall)
+    assert (made.outcome, made.remedy) == ("denied", "ask")
+
+
+def test_a_result_that_the_model_reads_in_part_says_so() -> None:
+    result = ToolResult(call_id=CallId("1"), name="Bash", text="ab")
+    body = MessageAdded(message=Message(role=Role.TOOL, parts=(result,)), full_text="abcdef")
+
+    (made,) = Stream().feed(
+        start(), EntryAdded(Entry(id=EntryId(7), at=1.0, body=body)), end(display="abcdef")
+    )
+
+    assert isinstance(made, ToolCall)
+    assert "2 of 6 characters; /recall #7" in made.truncated
+
+
+def test_a_subagent_is_a_note_when_it_starts_and_when_it_ends() -> None:
+    stream = Stream()
+    task = {"task_id": "t", "agent": "explorer"}
+
+    stream.feed(BackgroundTaskEvent(stage=TaskStage.STARTED, text="look", **task))
+    stream.feed(start(), Warned("careful"), TextDelta("hidden"), task_id="t")
+    assert stream.transcript.live is not None
+    (agent,) = stream.transcript.live.agents
+    assert (agent.calls, agent.line) == (1, "Bash ls")
+    stream.feed(BackgroundTaskEvent(stage=TaskStage.COMPLETED, text="found", **task))
+
+    assert stream.blocks == [
+        AgentNote(agent="explorer", stage="started", text="look", number=1),
+        Notice("explorer: careful", "warning"),
+        AgentNote(
+            agent="explorer", stage="completed", text="found", calls=1, seconds=2.0, number=2
+        ),
+    ]
+
+
+def test_a_compaction_and_the_ends_of_runs_are_reported() -> None:
+    stream = Stream()
+
+    made = stream.feed(
+        TextDelta("partial"),
+        CompactionStarted(trigger="auto", before=STATE),
+        CompactionEnded(trigger="auto", before=STATE, after=STATE, report=REPORT, summary="s"),
+        RunInterrupted(RESULT),
+        RunFailed(message="gone"),
+        RunCompleted(ExecutionResult(response="x", context_state=STATE, stop_reason="length")),
+        RunCompleted(ExecutionResult(response=" ", context_state=STATE)),
+    )
+
+    assert made[0] == Answer(text="partial")
+    assert isinstance(made[1], Compaction)
+    assert [block.level for block in made[2:] if isinstance(block, Notice)] == [
+        *("info", "error", "warning", "warning")
+    ]
+
+
+def test_a_plan_is_shown_when_it_is_asked_about_and_a_todo_list_when_it_changes() -> None:
+    stream = Stream()
+    items = (TodoItem(content="Fix"),)
+    request = PermissionRequest(
+        request_id="r",
+        tool_name="ExitPlanMode",
+        target="",
+        risk=Risk.INSPECT,
+        reason="",
+        arguments={"plan": "1. Look"},
+    )
+
+    made = stream.feed(
+        TextDelta("Here:"),
+        request,
+        start(name="TodoWrite"),
+        TodosChanged(items),
+        end(name="TodoWrite"),
+    )
+
+    assert made == [Answer(text="Here:"), Plan(text="1. Look"), Todos(items)]
+    stream.feed(UserMessage(text="go"))
+    assert stream.transcript.live is not None
+    assert stream.transcript.live.todos == items
+
+
+def test_numbered_blocks_can_be_found_again() -> None:
+    stream = Stream()
+
+    stream.feed(start("1"), end("1"), start("2"), end("2", display="two"))
+
+    assert stream.transcript.newest is not None
+    assert stream.transcript.newest.number == 2
+    assert stream.transcript.find(2) == stream.transcript.newest
+    assert stream.transcript.find(3) is None
+    assert stream.transcript.add(Notice("x")) == Notice("x")
+
+
+TEXTS = answers().filter(bool)
+EVENTS = st.one_of(
+    TEXTS.map(TextDelta),
+    TEXTS.map(ReasoningDelta),
+    st.sampled_from("123").map(start),
+    st.sampled_from("123").map(end),
+    st.sampled_from(
+        [
+            ServerToolStarted(call_id="s", name="web_search"),
+            ServerToolEnded(call_id="s", name="web_search"),
+            UserMessage(text="go"),
+            WorkChanged(active=True),
+            WorkChanged(active=False),
+            Warned("careful"),
+            CompactionStarted(trigger="auto", before=STATE),
+            RunCompleted(RESULT),
+            RunInterrupted(RESULT),
+            RunFailed(message="gone"),
+            ModelRetry(reason="busy", delay=1.0, attempt=2, attempts=3),
+        ]
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(EVENTS, max_size=25))
+def test_every_text_is_in_exactly_one_block_and_in_order(events: list[Event]) -> None:
+    stream = Stream()
+    written = thought = ""
+    ended = itertools.count()
+    count = 0
+    for event in events:
+        stream.feed(event)
+        match event:
+            case TextDelta(text=text):
+                written += text
+            case ReasoningDelta(text=text):
+                thought += text
+            case ToolEnded() | ServerToolEnded():
+                count = next(ended) + 1
+            case _:
+                pass
+        live = stream.transcript.live
+        answers_shown = "".join(one.text for one in stream.blocks if isinstance(one, Answer))
+        thinking_shown = "".join(one.text for one in stream.blocks if isinstance(one, Thinking))
+        answers_shown += live.answer if live else ""
+        thinking_shown += live.thinking if live else ""
+
+        assert "".join(answers_shown.split()) == "".join(written.split())
+        assert "".join(thinking_shown.split()) == "".join(thought.split())
+    calls = [one for one in stream.blocks if isinstance(one, ToolCall | ServerTool)]
+    numbers = [number for one in stream.blocks if (number := getattr(one, "number", 0))]
+    assert len(calls) == count
+    assert numbers == sorted(set(numbers))
+
+
+@settings(max_examples=30)
+@given(st.lists(TEXTS.map(TextDelta), min_size=1, max_size=10))
+def test_the_parts_of_an_answer_count_from_zero(events: list[TextDelta]) -> None:
+    stream = Stream()
+
+    stream.feed(*events, RunCompleted(RESULT))
+
+    parts = [one.part for one in stream.blocks if isinstance(one, Answer)]
+    assert parts == list(range(len(parts)))
