@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.document import Document
 from prompt_toolkit.layout import Layout
 
 from clew.core.events import PermissionRequest
@@ -207,24 +208,26 @@ class Actions:
         if choice is None or request is None:
             return
         if choice.takes_text:
-            self._parts.questions.is_writing = True
+            self._parts.questions.writing = choice
+            self._parts.input.reply.reset(Document(choice.text))
             self._layout().focus(self._parts.input.reply)
         else:
             self._answer(request, choice)
 
     def send_reply(self) -> None:
-        """Deny the call and tell the model what to do instead."""
+        """Answer with the text that the user wrote."""
         request, text = self._parts.questions.current, self._parts.input.reply.text.strip()
+        choice = self._parts.questions.writing
         self._parts.input.reply.reset()
         self.cancel_reply()
-        if request is not None:
-            self._parts.conversation.answer(request.request_id, Approval.NO, text)
+        if request is not None and choice is not None:
+            self._parts.conversation.answer(request.request_id, choice.approval, text)
             self._parts.questions.remove(request.request_id)
             self.arm_soon()
 
     def cancel_reply(self) -> None:
         """Go back from the text to the choices."""
-        self._parts.questions.is_writing = False
+        self._parts.questions.writing = None
         self.close_reply()
 
     def close_reply(self) -> None:

@@ -63,7 +63,7 @@ class InputArea:
         """Where the user writes what the model should do instead."""
         self.search = SearchToolbar(backward_search_prompt="search: ", ignore_case=True)
         self.window = _make_window(self.buffer, PROMPT, search=self.search)
-        self.reply_window = _make_window(self.reply, "no: ")
+        self.reply_window = _make_window(self.reply, "… ")
         self.menu = _make_menu(self.buffer)
 
     def take(self) -> str:
