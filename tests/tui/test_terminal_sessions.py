@@ -533,23 +533,19 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
 @pytest.mark.req("PRV-1", "CMP-13", "CMD-2", "PCX-1")
 async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place) -> None:
     async with (
-        fake_openai(text_response("from the first")) as first,
-        fake_openai(text_response("vom zweiten")) as second,
-        clew_for(
-            place, *at(first), OPENAI_BASE_URL=second.url, OPENAI_API_KEY="secret-key"
-        ) as person,
+        fake_openai(text_response("from the first"), text_response("vom zweiten")) as server,
+        clew_for(place, *at(server)) as person,
     ):
         await person.says("hello")
-        assert await person.says("/model openai_chat/gpt-4.1") == [
-            "switched to gpt-4.1: openai_chat, as OPENAI_API_KEY is set",
-        ]
+        assert (await person.says("/model openai_chat/gpt-4.1"))[0].startswith(
+            "switched to gpt-4.1"
+        )
         assert person.status.startswith("gpt-4.1 · default · ")
         assert await person.says("/language de") == ["answers will be in Deutsch"]
         assert await person.says("and now?") == ["vom zweiten"]
 
-    assert second.requests[0]["model"] == "gpt-4.1"
-    assert "de" in second.requests[0]["messages"][0]["content"]
-    assert len(first.requests) == 1
+    assert server.requests[1]["model"] == "gpt-4.1"
+    assert "de" in server.requests[1]["messages"][0]["content"]
 
 
 async def test_long_lines_are_broken_between_words_below_their_column(place: Place) -> None:
