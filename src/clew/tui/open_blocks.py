@@ -203,7 +203,7 @@ class RunningTools:
                 )
 
     def ask(self, event: _Question, at: float) -> None:
-        """Take note of a permission request, or of its answer, from which on the call takes time."""
+        """Take note of a permission request, or of its answer; the call runs from then on."""
         match event:
             case PermissionRequest(request_id=request_id, call_id=call_id):
                 self._requests[request_id] = call_id
