@@ -152,11 +152,13 @@ async def test_names_that_are_taken_are_warned_about(place: Place) -> None:
 
 
 async def test_a_session_with_tools_of_its_own_loads_no_others(place: Place) -> None:
-    own_tool(place, "greet.py", TOOL.format(name="greet"))
+    ran = place.root / "ran"
+    own_tool(place, "greet.py", f"open({str(ran)!r}, 'w').close()\n" + TOOL.format(name="greet"))
     async with place.session(["fine"], tools=[]) as session:
         await session.run("go")
 
         assert "greet" not in {spec.name for spec in place.provider.requests[0].tools}
+        assert not ran.exists()
 
 
 async def test_packages_offer_tools(place: Place, package: Path) -> None:
@@ -208,7 +210,7 @@ def test_the_doctor_lists_extensions(place: Place, package: Path) -> None:
     assert "labyrinth from package mazes (mazes_parts:make_provider)" in texts
     assert "maze from package mazes (mazes_parts:make_store)" in texts
     assert any("bad.py, line 1," in text for text in texts)
-    assert any(f.level is Level.NOTE and "are not loaded" in f.text for f in found)
+    assert any(f.level is Level.NOTE and "not loaded" in f.text for f in found)
 
 
 async def test_files_that_cannot_be_read_are_named(place: Place) -> None:

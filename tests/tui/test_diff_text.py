@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.tools.builtin.diff import compare
-from clew.tui.rendering.cells import count_columns
 from clew.tui.rendering.diff_text import render_diff
-from clew.tui.rendering.lines import count_line
+from clew.tui.rendering.lines import count_columns, count_line
 from clew.tui.theme import make_theme
 
 pytestmark = pytest.mark.req("TUI-1")

@@ -211,6 +211,13 @@ def test_a_short_result_is_in_the_line_and_one_line_is_not_many() -> None:
     assert "80 characters" in show(call(display="x" * 80), theme=MONOCHROME)
 
 
+def test_a_tool_that_says_what_it_read_is_expanded_to_what_it_read() -> None:
+    block = call(display="src/x.py: 213 lines", text="     1\tone")
+
+    assert show(block, theme=MONOCHROME) == "✓ Read src/x.py · 213 lines  #4\n"
+    assert show(block, theme=MONOCHROME, expanded=True).split("\n")[1] == "       1  one"
+
+
 def test_a_failure_shows_the_end_of_its_output() -> None:
     output = "\n".join(f"line {number}" for number in range(20)) + "\n[exit code 2]"
     block = call("Bash", "make", outcome="error", display=output, data={"exit_code": 2})
@@ -310,7 +317,7 @@ def test_a_todo_list_is_a_line_and_in_the_live_area_a_list() -> None:
     assert show(Todos(())) == "* todo list: empty\n"
     assert render_live(
         LiveBlock(since=1.0, answer="x", todos=items), width=20, rows=9, theme=PLAIN, now=2.0
-    ) == ["x", "  [x] Read", "  [>] Fixing", "  [ ] Test it well"]
+    ) == ["", "x", "  [x] Read", "  [>] Fixing", "  [ ] Test it well"]
 
 
 def test_plain_text_has_no_signs_and_no_boxes() -> None:

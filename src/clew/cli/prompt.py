@@ -61,6 +61,9 @@ def ask_to_trust(
         cwd: The folder.
         plain: Ask without drawing.
         environ: Environment variables; by default those of the process.
+
+    Raises:
+        KeyboardInterrupt: The user leaves the question without an answer.
     """
     settings = ProjectSettings(cwd, environ)
     loaded = settings.load()
@@ -71,7 +74,10 @@ def ask_to_trust(
     for line in _list_withheld(loaded):
         write_out(render_block(Notice(line), width=line_width(), theme=theme))
     rows = [Row("yes, I trust this folder", key="y"), Row("no, ignore these settings", key="n")]
-    if pick("Do you trust this folder?", rows, theme=theme, live=live) == 0:
+    choice = pick("Do you trust this folder?", rows, theme=theme, live=live)
+    if choice is None:
+        raise KeyboardInterrupt
+    if choice == 0:
         settings.accept(loaded)
         write_out("accepted until one of these files changes\n")
     else:

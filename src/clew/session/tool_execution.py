@@ -215,8 +215,10 @@ async def _run(
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
-    took = round((time.monotonic() - started) * 1000)
-    return CallOutcome(output=await _after(state, prepared, output, took))
+    if has_hooks(state):
+        took = round((time.monotonic() - started) * 1000)
+        output = await _after(state, prepared, output, took)
+    return CallOutcome(output=output)
 
 
 async def _run_in_time(
@@ -270,9 +272,12 @@ def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
     values = state.tool_context.redact_values
     if values is None:
         return output
+    text = redact(output.text, extra_values=values)
+    if text is output.text and not output.display and not output.data:
+        return output
     return replace(
         output,
-        text=redact(output.text, extra_values=values),
+        text=text,
         display=redact(output.display, extra_values=values),
         data=redact(output.data, extra_values=values),
     )

@@ -84,8 +84,11 @@ class FunctionTool(Generic[P, R]):
         try:
             self._signature.read(arguments)
         except ValueError as error:
-            return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
+            return self._reject(error)
         return None
+
+    def _reject(self, error: ValueError) -> ToolOutput:
+        return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
 
     async def rehearse(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
         """Return the failure that a call would have now, or None."""
@@ -106,9 +109,11 @@ class FunctionTool(Generic[P, R]):
         A synchronous function runs in a worker thread. Cancellation does not stop it: it runs to
         its end and its result is dropped, so long work should be `async`.
         """
-        if (problem := self.check(arguments)) is not None:
-            return problem
-        call: Callable[[], object] = partial(self._function, **self._values(arguments, context))
+        try:
+            values = self._values(arguments, context)
+        except ValueError as error:
+            return self._reject(error)
+        call: Callable[[], object] = partial(self._function, **values)
         if self._is_async:
             result = call()
         else:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.document import Document
 from prompt_toolkit.layout import Layout
 
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.text import pluralize
-from clew.tui.blocks import CommandReply, Notice
+from clew.tui.blocks import Block, Notice
 from clew.tui.conversation import is_quit
 from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
@@ -60,8 +61,8 @@ class Actions:
         editing, parts.editing = parts.editing, None
         if is_quit(text):
             self._leave()
-        elif text.partition(" ")[0].lower() == "/show":
-            self.show(text.partition(" ")[2])
+        elif (block := self._find_block(text)) is not None:
+            parts.printer.add(block, expanded=True)
         elif not text:
             parts.conversation.release()
         elif editing is not None and not text.startswith(("/", "!")):
@@ -167,22 +168,16 @@ class Actions:
         else:
             self._parts.printer.add(newest, expanded=True)
 
-    def show(self, arguments: str) -> None:
-        """Print a numbered block in full: `/show #3`; without a number, the newest."""
-        parts, number = self._parts, arguments.strip().removeprefix("#")
+    def _find_block(self, line: str) -> Block | None:
+        """Return the block that `/show #3` names; None for other lines and unknown numbers."""
+        command, _, number = line.partition(" ")
+        number = number.strip().removeprefix("#")
+        if command.lower() != "/show":
+            return None
         if not number:
-            self.expand()
-            return
-        found = (
-            parts.transcript.find(int(number[:9]))
-            if number.isascii() and number.isdecimal()
-            else None
-        )
-        if found is None:
-            text = "clew: there is no such block; give a number from the screen, such as /show #3"
-            parts.printer.add(CommandReply(text=text, failed=True))
-        else:
-            parts.printer.add(found, expanded=True)
+            return self._parts.transcript.newest
+        is_number = number.isascii() and number.isdecimal()
+        return self._parts.transcript.find(int(number[:9])) if is_number else None
 
     def redraw(self) -> None:
         """Draw the live area again."""
@@ -213,24 +208,26 @@ class Actions:
         if choice is None or request is None:
             return
         if choice.takes_text:
-            self._parts.questions.is_writing = True
+            self._parts.questions.writing = choice
+            self._parts.input.reply.reset(Document(choice.text))
             self._layout().focus(self._parts.input.reply)
         else:
             self._answer(request, choice)
 
     def send_reply(self) -> None:
-        """Deny the call and tell the model what to do instead."""
+        """Answer with the text that the user wrote."""
         request, text = self._parts.questions.current, self._parts.input.reply.text.strip()
+        choice = self._parts.questions.writing
         self._parts.input.reply.reset()
         self.cancel_reply()
-        if request is not None:
-            self._parts.conversation.answer(request.request_id, Approval.NO, text)
+        if request is not None and choice is not None:
+            self._parts.conversation.answer(request.request_id, choice.approval, text)
             self._parts.questions.remove(request.request_id)
             self.arm_soon()
 
     def cancel_reply(self) -> None:
         """Go back from the text to the choices."""
-        self._parts.questions.is_writing = False
+        self._parts.questions.writing = None
         self.close_reply()
 
     def close_reply(self) -> None:

@@ -7,8 +7,9 @@ is the only part that is drawn again. Everything above it is printed once and ne
 import logging
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -19,9 +20,17 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import ColorDepth, Output
 
+from clew.core.errors import ClewError
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.sanitize import sanitize
-from clew.sdk.client import CommandInfo, SessionClient, SessionSnapshot
+from clew.sdk.client import (
+    CommandInfo,
+    CopyText,
+    PathMatch,
+    SessionClient,
+    SessionSnapshot,
+    SetTheme,
+)
 from clew.sdk.prompt_history import PromptHistory
 from clew.tui.actions import Actions
 from clew.tui.blocks import Block, Notice
@@ -39,12 +48,15 @@ from clew.tui.parts import Parts
 from clew.tui.printer import Printer
 from clew.tui.questions import format_title
 from clew.tui.terminal import QUERY_SYNCHRONIZED, LiveRenderer, can_query
-from clew.tui.theme import Theme
+from clew.tui.theme import Theme, make_theme
 
 logger = logging.getLogger(__name__)
 
 _SPIN: Final = 0.125
 """Seconds between two updates of a spinner."""
+_MAX_PATHS: Final = 50
+_PATH_TIMEOUT: Final = 1.0
+"""Seconds to wait for the completion of a path."""
 _ESCAPE_WAITS: Final = 0.05
 """Seconds after which Esc is a key of its own and not the start of a sequence."""
 _SEQUENCE_WAITS: Final = 0.2
@@ -102,7 +114,7 @@ class App:
             output=screen,
         )
         self.parts = Parts(
-            input=InputArea(history, commands=lambda: self._menu, folder=folder),
+            input=InputArea(history, commands=lambda: self._menu, paths=self._complete_path),
             printer=Printer(self.application, options.theme),
             feed=EventFeed(self._apply_all),
             conversation=Conversation(client, self),
@@ -172,6 +184,17 @@ class App:
             self.parts.feed.flush()
             self.application.exit(result=result or Quit())
 
+    def _complete_path(self, fragment: str) -> list[PathMatch]:
+        """Complete a path; called in a thread of its own, or by Tab."""
+        future: Future[list[PathMatch]] = self._start(
+            partial(self._client.complete_path, fragment, limit=_MAX_PATHS)
+        )
+        try:
+            return future.result(timeout=_PATH_TIMEOUT)
+        except (ClewError, OSError, RuntimeError, CancelledError) as error:
+            logger.debug("paths cannot be completed: %s", error)
+            return []
+
     def refresh_commands(self) -> None:
         """Ask the session for its commands, for the menu."""
 
@@ -206,11 +229,19 @@ class App:
         self.parts.feed.wake()
 
     def apply_effect(self, effect: object) -> None:
-        """Apply the effect of a command: open another session."""
-        if (leave := leave_for(effect)) is not None:
-            self.leave(leave)
-        else:
-            logger.debug("the terminal has no effect %s", effect)
+        """Apply the effect of a command that concerns the terminal."""
+        match effect:
+            case CopyText(text=text):
+                self._notifier.copy(text)
+            case SetTheme(theme=name):
+                theme = self.parts.printer.theme
+                self.parts.printer.theme = make_theme(
+                    name, colours=theme.has_colours, encoding=theme.encoding
+                )
+            case _ if (leave := leave_for(effect)) is not None:
+                self.leave(leave)
+            case _:
+                logger.debug("the terminal has no effect %s", effect)
 
     def _begin(self) -> None:
         self._is_spinning = False

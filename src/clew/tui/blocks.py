@@ -58,7 +58,9 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     outcome: ToolOutcome
     error_code: str = ""
     display: str = ""
-    """The result for display."""
+    """The result for display; some tools say in a line what it is."""
+    text: str = ""
+    """The result that the model reads, if `display` says something else."""
     data: dict[str, Any] = {}
     """Facts about the result; a `FileChange` is shown as a diff."""
     seconds: float = 0.0

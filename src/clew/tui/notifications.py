@@ -1,5 +1,6 @@
-"""The window title, and a sign for a user who looks elsewhere: the bell and OSC 9."""
+"""Beyond the screen: window title, clipboard, and a sign for a user who looks elsewhere."""
 
+import base64
 import time
 from collections.abc import Callable
 from typing import Final
@@ -11,6 +12,8 @@ from clew.tui.options import TerminalOptions
 
 _MAX_TITLE: Final = 80
 _MAX_NOTE: Final = 200
+_MAX_COPY: Final = 74_994
+"""Terminals ignore longer texts."""
 _NO_OSC: Final = ("linux", "dumb", "eterm", "vt")
 """The start of `TERM` where operating system commands would be printed."""
 
@@ -54,6 +57,13 @@ class Notifier:
         if self._title:
             self._title = ""
             self._output.write_raw("\x1b]2;\x1b\\")
+            self._output.flush()
+
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard, with OSC 52; terminals may ignore it."""
+        if self._has_osc:
+            data = base64.b64encode(text.encode(errors="replace")[:_MAX_COPY]).decode()
+            self._output.write_raw(f"\x1b]52;c;{data}\x1b\\")
             self._output.flush()
 
     def notify(self, text: str) -> None:

@@ -193,9 +193,6 @@ class PlainApp:
     def _carry_out(self, line: str) -> None:
         before = self._status.status
         self._is_aborting = self._is_left
-        if line.partition(" ")[0].lower() == "/show":
-            self._show_again(line.partition(" ")[2])
-            return
         self._conversation.submit(line)
         while not self._conversation.is_idle:
             self._take(self._inbox.get())
@@ -237,17 +234,6 @@ class PlainApp:
             )
         )
         self._last = block
-
-    def _show_again(self, arguments: str) -> None:
-        number = arguments.strip().removeprefix("#")
-        found = self._transcript.newest if not number else None
-        if number.isascii() and number.isdecimal():
-            found = self._transcript.find(int(number[:9]))
-        if found is None:
-            text = "clew: there is no such block; give a number from the screen, such as /show #3"
-            self.show(CommandReply(text=text, failed=True))
-        else:
-            self._print(found, expanded=True)
 
     # Questions.
 

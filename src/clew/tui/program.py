@@ -9,8 +9,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,7 +25,8 @@ from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
 from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.launch import LaunchedSession, launch
 from clew.sdk.prompt_history import PromptHistory
-from clew.sdk.session_admin import StoredSession, list_sessions, project_store
+from clew.sdk.resume import list_resumable
+from clew.sdk.session_admin import StoredSession
 from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Block, Notice
 from clew.tui.leave import Leave, Open, Pick
@@ -75,7 +77,8 @@ def run(spec_for: SpecFor, options: ProgramOptions) -> int:
         options: How to run it.
     """
     session_id, first, again = "", options.first, False
-    with silence_keyboard(), start_blocking_portal() as portal:
+    is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    with silence_keyboard() if is_live else nullcontext(), start_blocking_portal() as portal:
         while True:
             program = _Program(portal, options, first=first)
             leave = program.run(spec_for(session_id, again=again), again=again)
@@ -264,17 +267,8 @@ class _Program:
 
 def choose_session(options: ProgramOptions) -> str | None:
     """Let the user choose one of the folder's sessions; None if there is none, or no choice."""
-    cwd = working_folder()
-    environ = os.environ if options.environ is None else options.environ
-
-    async def load() -> list[StoredSession]:
-        place = project_store(cwd, environ)
-        try:
-            return await list_sessions(place, limit=_MAX_SESSIONS)
-        finally:
-            await place.store.aclose()
-
-    records = anyio.run(load)
+    find = partial(list_resumable, working_folder(), options.environ, limit=_MAX_SESSIONS)
+    records = anyio.run(find)
     live = not options.plain and can_draw(os.environ.get("TERM", ""))
     theme = terminal_theme(plain=not live)
     if not records:

@@ -12,6 +12,7 @@ from clew.core.permissions import Approval, Risk
 from clew.core.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.text import pluralize, truncate_middle
 from clew.sdk.permission_preview import preview_request
+from clew.tui.blocks import EXIT_PLAN_MODE
 
 BAR: Final = "  │ "
 MAX_LINES: Final = 20
@@ -38,11 +39,15 @@ class Choice:
     label: str
     approval: Approval
     takes_text: bool = False
-    """True for the answer that lets the user write to the model."""
+    """True for an answer that lets the user write to the model."""
+    text: str = ""
+    """The text that the user starts from."""
 
 
 def list_choices(request: PermissionRequest) -> tuple[Choice, ...]:
     """Return the answers that a request can have."""
+    if request.tool_name == EXIT_PLAN_MODE:
+        return _list_plan_choices(str(request.arguments.get("plan", "")))
     scope = sanitize_line(request.session_scope, _MAX_SCOPE)
     choices = [
         Choice("y", "yes, once", Approval.ONCE),
@@ -62,6 +67,16 @@ def list_choices(request: PermissionRequest) -> tuple[Choice, ...]:
     )
 
 
+def _list_plan_choices(plan: str) -> tuple[Choice, ...]:
+    return (
+        Choice("y", "yes, carry it out and ask before changes", Approval.ONCE),
+        Choice("s", "yes, and change files without asking", Approval.SESSION),
+        Choice("e", "edit the plan, then carry it out", Approval.ONCE, takes_text=True, text=plan),
+        Choice("n", "no, keep planning", Approval.NO),
+        Choice("t", "no, and tell the model what to change", Approval.NO, takes_text=True),
+    )
+
+
 class QuestionList:
     """The pending requests, which of them is open, and which answer is selected."""
 
@@ -70,13 +85,18 @@ class QuestionList:
         self._index = 0
         self.selected = 0
         """The number of the selected answer."""
-        self.is_writing = False
-        """True while the user writes what the model should do instead."""
+        self.writing: Choice | None = None
+        """The answer whose text the user writes; None while choosing."""
         self.is_armed = False
         """True when keys answer the question. Until the user has seen it, they do not."""
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    @property
+    def is_writing(self) -> bool:
+        """True while the user writes to the model."""
+        return self.writing is not None
 
     @property
     def current(self) -> PermissionRequest | None:
@@ -127,11 +147,13 @@ class QuestionList:
         return next((one for one in choices if one.key == key.lower()), None)
 
     def _open(self, index: int, *, armed: bool = False) -> None:
-        self._index, self.selected, self.is_writing, self.is_armed = index, 0, False, armed
+        self._index, self.selected, self.writing, self.is_armed = index, 0, None, armed
 
 
 def format_title(request: PermissionRequest) -> str:
     """Return who wants to do what, without the target."""
+    if request.tool_name == EXIT_PLAN_MODE:
+        return "The model presents a plan:"
     verb = "send a request to" if _is_fetch(request) else _VERBS[request.risk]
     return f"{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
 
@@ -145,10 +167,10 @@ def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list
 def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of the question, and the lines of a target that does not fit there."""
     title = format_title(request)
-    target = request.target
+    target = "" if request.tool_name == EXIT_PLAN_MODE else request.target
     target = sanitize(truncate_middle(target, MAX_URL) if _is_fetch(request) else target)
     if "\n" not in target and len(list(split_rows(f"{title} {target}", width))) == 1:
-        return f"{title} {target}", []
+        return f"{title} {target}".rstrip(), []
     return title, target.split("\n")
 
 
@@ -196,9 +218,7 @@ def draw_questions(
 def _draw_choices(questions: QuestionList, *, width: int, hidden: bool) -> list[Line]:
     assert questions.current is not None  # noqa: S101 - the caller has checked
     if questions.is_writing:
-        return [
-            ("dim", _cut("tell the model what to do instead; Enter sends, Esc goes back", width))
-        ]
+        return [("dim", _cut("write to the model; Enter sends, Esc goes back", width))]
     if not questions.is_armed:
         return [("dim", _cut("pause typing to answer", width))]
     lines = []

@@ -128,7 +128,10 @@ class EventDecoder:
             return []
         was_complete = response.complete
         try:
-            return surrogates.join(self._take(surrogates.escape_event(event)))
+            if "\\u" in event.data:
+                event = surrogates.escape_event(event)
+            found = self._take(event)
+            return surrogates.join(found) if surrogates.any_found else found
         except _UNREADABLE as error:
             if was_complete:
                 return []

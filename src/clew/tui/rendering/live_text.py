@@ -27,7 +27,8 @@ def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: fl
         now: The time in seconds since the epoch.
     """
     width = max(width, MIN_WIDTH)
-    lines = [
+    lines: list[Line] = [
+        *([()] if (live.thinking or live.answer).strip() else []),  # As the finished block has it.
         *_show_thinking(live, width, theme, now),
         *_show_answer(live, width, rows, theme),
         *(line for tool in live.tools for line in _show_tool(tool, width, theme, now)),
@@ -56,9 +57,8 @@ def _show_thinking(live: LiveBlock, width: int, theme: Theme, now: float) -> lis
 def _show_answer(live: LiveBlock, width: int, rows: int, theme: Theme) -> list[Line]:
     if not live.answer.strip():
         return []
-    gap: list[Line] = [()] if live.answer_part else []
     part = Answer(text=_cut_answer(live.answer, rows), part=live.answer_part)
-    return gap + render_lines(part, width=width, theme=theme)
+    return render_lines(part, width=width, theme=theme)
 
 
 def _cut_answer(text: str, rows: int) -> str:

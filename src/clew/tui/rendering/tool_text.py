@@ -32,7 +32,7 @@ def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = Fal
         lines += [(*_INDENT, *line) for line in diff]
     elif expanded:
         lines += _show_arguments(block, width, theme)
-        lines += show_output(block.display, width, theme, most=_MAX_EXPANDED)
+        lines += show_output(block.text or block.display, width, theme, most=_MAX_EXPANDED)
     elif block.outcome == "denied":
         lines += _indent_note(block.display, width, theme, "error")
     elif block.outcome == "error":
@@ -146,7 +146,8 @@ def _describe_size(block: ToolCall, theme: Theme) -> str:
     lines = block.display.strip("\n").split("\n")
     if len(lines) > 1:
         return pluralize(len(lines), "line")
-    text = _one_line(lines[0], theme)
+    _, argument = describe_call(block.name, block.arguments, theme)
+    text = _one_line(lines[0], theme).removeprefix(f"{argument}: ")
     return text if len(text) <= _SHORT_OUTPUT else pluralize(len(text), "character")
 
 
