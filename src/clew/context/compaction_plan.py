@@ -217,14 +217,15 @@ def summarise_by_rules(
     from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415 - the same
 
     staying = view.items.without(plan.dropped_ids)
+    history = view.memo.get(History)
     digest = prepare_digest(
         [*view.archived, *view.restore_texts(gone)],
         staying=[item for item in staying if item.kind is not _SUMMARY],
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,
         beside=(notes, budget.beside),
-        conversation=view.list_conversation(),
-        history=view.memo.get(History),
+        conversation=history.follow_view(view),
+        history=history,
     )
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)

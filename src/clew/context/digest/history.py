@@ -13,8 +13,10 @@ from clew.context.digest.agent_prose import Prose, read_prose
 from clew.context.digest.passages import CALLED, Passage, read_passages
 from clew.context.digest.state_ledger import StateLog
 from clew.context.digest.turn_ledger import TurnLog
-from clew.context.items import Item
-from clew.core.ids import CallId
+from clew.context.items import Item, Items
+from clew.context.lazy_list import LazyMapping
+from clew.context.view import View
+from clew.core.ids import CallId, EntryId
 
 
 class History:
@@ -24,17 +26,37 @@ class History:
         self.turns = TurnLog()
         self.state = StateLog()
         self._items: list[Item] = []
+        self._sources: _Sources | None = None
+        """What the items were listed from."""
         self._texts: dict[int, _ItemText] = {}
         """By the identity of items, which they hold."""
 
+    def follow_view(self, view: View) -> list[Item]:
+        """Follow the conversation of `view` and return it; quick if the view has only grown."""
+        sources = _Sources(view.items, view.archived, view.originals)
+        if self._sources is not None and sources.continue_from(self._sources):
+            new = view.items[len(self._sources.items) :]
+            if _are_newer(new, self._items[-1]):
+                self._read(new)
+                self._items += new
+                self._sources = sources
+                return self._items
+        self.follow(view.list_conversation())
+        self._sources = sources if self._items else None
+        return self._items
+
     def follow(self, conversation: list[Item]) -> None:
         """Read the messages since the last time; all of them if earlier ones changed."""
+        if conversation is self._items:
+            return
         if conversation[: len(self._items)] != self._items:
             self._items, self.turns, self.state = [], TurnLog(), StateLog()
-        new = conversation[len(self._items) :]
+        self._read(conversation[len(self._items) :])
+        self._items, self._sources = conversation, None
+
+    def _read(self, new: Sequence[Item]) -> None:
         self.turns.extend(new)
         self.state.extend(new)
-        self._items = conversation
 
     def select(self, items: Iterable[Item]) -> None:
         """Choose the messages whose text is read; what was read of others is forgotten."""
@@ -52,6 +74,28 @@ class History:
     def read_prose(self, item: Item) -> Sequence[Prose]:
         """Return the prose of a selected message."""
         return self._texts[id(item)].read_prose()
+
+
+class _Sources(Struct, frozen=True):
+    """What a conversation is listed from."""
+
+    items: Items
+    archived: Items
+    originals: LazyMapping[EntryId, Item]
+
+    def continue_from(self, earlier: "_Sources") -> bool:
+        """Return whether messages were only added at the end since `earlier`."""
+        return (
+            self.archived is earlier.archived
+            and self.originals is earlier.originals
+            and self.items.continues(earlier.items)
+        )
+
+
+def _are_newer(items: Sequence[Item], last: Item) -> bool:
+    """Return whether `items` follow `last` in the order of a conversation."""
+    ids = [last.entry_id, *(item.entry_id for item in items)]
+    return ids[0] > 0 and ids == sorted(ids)
 
 
 class _ItemText(Struct, gc=False):
