@@ -7,6 +7,7 @@ does not need goes to the excerpts.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -48,6 +49,7 @@ _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
 _FULL = 0.95
+_entry_id = attrgetter("entry_id")
 
 
 class Digest(Struct, frozen=True, kw_only=True):
@@ -188,11 +190,15 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
 
 
 def _write_head(items: Sequence[Item]) -> str:
-    entries = [entry_id for item in items if (entry_id := item.entry_id) > 0]
-    if not entries:
+    entries = list(map(_entry_id, items))
+    last = max(entries, default=0)
+    if last <= 0:
         return f"{len(items)} earlier messages were set aside."
+    first = min(entries)
+    if first <= 0:
+        first = min(entry_id for entry_id in entries if entry_id > 0)
     return (
-        f"{len(items)} earlier messages (#{min(entries)} to #{max(entries)}) were set aside. None "
+        f"{len(items)} earlier messages (#{first} to #{last}) were set aside. None "
         f"is lost: each can be read back by its number."
     )
 
