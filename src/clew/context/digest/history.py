@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from clew.context.digest.agent_prose import Prose, read_prose
+from clew.context.digest.agent_prose import ItemProse, read_prose
 from clew.context.digest.passages import CALLED, Passage, read_passages
 from clew.context.digest.state_ledger import StateLog
 from clew.context.digest.turn_ledger import TurnLog
@@ -71,7 +71,7 @@ class History:
             found += self._texts[id(item)].split_passages(shown_by)
         return found
 
-    def read_prose(self, item: Item) -> Sequence[Prose]:
+    def read_prose(self, item: Item) -> ItemProse:
         """Return the prose of a selected message."""
         return self._texts[id(item)].read_prose()
 
@@ -103,21 +103,22 @@ class _ItemText(Struct, gc=False):
 
     item: Item
     _passages: list[Passage] | None = None
-    _labels: list[str | None] | None = None
+    _labels: Sequence[str | None] = ()
     """What its results were labelled with, which depends on the calls that are read before it."""
-    _prose: list[Prose] | None = None
+    _prose: ItemProse | None = None
 
     def split_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
         """Return the passages; `shown_by` is that of `read_passages`."""
-        labels = [shown_by.get(call_id) for call_id in self.item.answers]
+        answers = self.item.answers
+        labels = [shown_by.get(call_id) for call_id in answers] if answers else ()
         if self._passages is None or labels != self._labels:
             self._labels, self._passages = labels, list(read_passages(self.item, shown_by))
         elif self.item.asks:
             shown_by.update((p.call_id, p.label) for p in self._passages if p.source == CALLED)
         return self._passages
 
-    def read_prose(self) -> list[Prose]:
+    def read_prose(self) -> ItemProse:
         """Return the prose."""
         if self._prose is None:
-            self._prose = list(read_prose(self.item))
+            self._prose = read_prose(self.item)
         return self._prose

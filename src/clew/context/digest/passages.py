@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -227,13 +228,21 @@ def find_names(text: str) -> list[str]:
 
 def count_names(text: str) -> dict[str, int]:
     """Return what `find_names` finds, in order, and how often each occurs; much faster."""
-    separated = text.encode("utf-8", "surrogatepass").translate(_SEPARATED)
-    tokens = separated.decode("utf-8", "surrogatepass").split()
     names: dict[str, int] = {}
-    for found in filter(None, map(_read_token, tokens)):
+    for found in filter(None, map(_read_token, _split_tokens(text))):
         for name in found:
             names[name] = names.get(name, 0) + 1
     return names
+
+
+def collect_names(text: str) -> set[str]:
+    """Return the names that `count_names` finds; faster where a text repeats its words."""
+    return set(chain.from_iterable(map(_read_token, set(_split_tokens(text)))))
+
+
+def _split_tokens(text: str) -> list[str]:
+    separated = text.encode("utf-8", "surrogatepass").translate(_SEPARATED)
+    return separated.decode("utf-8", "surrogatepass").split()
 
 
 @lru_cache(maxsize=1 << 15)

@@ -7,6 +7,7 @@ does not need goes to the excerpts.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.findings import fit_statements, rank_statements, render_findings
 from clew.context.digest.history import History
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import count_names, make_passage, render_text
+from clew.context.digest.passages import collect_names, make_passage, render_text
 from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
 from clew.context.digest.state_ledger import render_state
 from clew.context.digest.turn_ledger import Turn, render_turns
@@ -136,7 +137,7 @@ def _prepare_work(
     shown = [*history.split_passages(staying), *map(make_passage, beside)]
     excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
     index = NameIndex(stretch)
-    known_names = {name for one in shown for name in one.names}
+    known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     state = history.state.gather_state()
@@ -162,7 +163,7 @@ def _prepare_work(
         quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=known_names | count_names(body).keys())
+        names = index.choose(max_chars=left, known=known_names | collect_names(body))
         return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
 
     return write
