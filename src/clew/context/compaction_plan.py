@@ -123,7 +123,7 @@ def plan_compaction(
         must: Any saving is enough: the view cannot be sent as it is.
         asked: A user or the model requested it; only the written summary is checked.
     """
-    protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
+    protected = choose_protected(view, protect, room=budget.limit // _PROTECTED)
     plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
     if isinstance(plan, Stuck):
         return plan
@@ -177,7 +177,7 @@ def plan_without_summary(view: View, *, protect: Sequence[str] = ()) -> Reduce:
 
     The plan may be empty.
     """
-    excluded = view.pinned | find_protected(view.items, protect)
+    excluded = view.pinned | find_protected(view, protect)
     places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
     return Reduce(
         replaced=tuple(make_marker(view.items[place]) for place in places),
