@@ -10,6 +10,7 @@ from benchmarks import (
     chat_recall,
     estimator,
     fill,
+    keys,
     overhead,
     persistence,
     recall,
@@ -38,6 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "summaries": summary_forms.main,
     "persistence": persistence.main,
     "search": search.main,
+    "keys": keys.main,
 }
 GROUPS = {"context": ("recall", "retention", "chats", "fill", "validity", "speed")}
 """Names for several benchmarks."""

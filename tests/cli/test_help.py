@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.arguments import parser
+from clew.cli.arguments import parse_arguments, parser, session_spec
 from clew.cli.completions import make_script
 from clew.cli.main import main
 from clew.cli.subcommands import SHELLS, SUMMARIES
@@ -38,6 +38,31 @@ def test_the_help_fits_on_one_screen_and_names_every_flag_and_command(
     assert max(map(len, lines)) <= 80
     assert [flag for flag in flags if flag not in text] == []
     assert [name for name in SUMMARIES if f" {name} " not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "prompt", "start"),
+    [
+        ([], None, None, None),
+        (["fix it"], None, None, "fix it"),
+        (["--model", "m", "fix it"], None, None, "fix it"),
+        (["-r", "abc", "fix it"], None, None, "fix it"),
+        (["--", "simulte"], None, None, "simulte"),
+        (["hello"], None, None, "hello"),
+        (["-p", "fix it"], None, "fix it", None),
+        (["-p", "--model", "m", "fix it"], None, "fix it", None),
+        (["fix it", "-p"], None, "fix it", None),
+        (["-p", "--output-format", "json"], None, "", None),
+        (["sessions"], "sessions", None, None),
+        (["--port", "80", "sessions"], "sessions", None, None),
+    ],
+)
+def test_a_command_line_is_a_subcommand_a_prompt_or_a_first_prompt(
+    argv: list[str], command: str | None, prompt: str | None, start: str | None
+) -> None:
+    found = parse_arguments(argv)
+
+    assert (found.command, found.prompt, found.start) == (command, prompt, start)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -89,3 +114,14 @@ def test_the_command_prints_the_script(tmp_path: Path) -> None:
     )
 
     assert done.stdout.strip() == make_script("bash").strip()
+
+
+def test_a_session_that_is_opened_later_keeps_its_own_model_and_mode() -> None:
+    flags = ["--model", "m", "--permission-mode", "plan", "--window", "9000", "--max-turns", "3"]
+    arguments = parse_arguments([*flags, "--base-url", "http://127.0.0.1:9/v1"])
+
+    first, later = session_spec(arguments), session_spec(arguments, resume="abc")
+
+    assert (first.model, first.permission_mode, first.window) == ("m", "plan", 9_000)
+    assert (later.model, later.base_url, later.permission_mode, later.window) == ("", "", "", None)
+    assert (later.resume, later.max_turns) == ("abc", 3)

@@ -375,6 +375,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
         (["sessions", "lst"], "did you mean list?", 2),
         (["sessions", "list", "--limt", "3"], "did you mean --limit?", 2),
         (["-p", "hi", "there is more"], "give one prompt", 2),
+        (["--json-schema", "x.json"], "--json-schema works in print mode only", 2),
         (["-p", "hi", "--allowed-tools", "Bash(git"], "is not a list such as", 2),
         (["-p", "hi", "--allowed-tools", "*"], "allows tools of any server", 1),
         (["-p", "hi", "--output-format", "xml"], "invalid choice: 'xml'", 2),

@@ -10,15 +10,20 @@ from typing import Any
 import anyio
 import pytest
 
+from clew import MemoryStore
 from clew.config.schema import ProfileSection
 from clew.config.settings import Settings
+from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError
-from clew.core.ids import SessionId
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import user
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.resume import choose_model
+from clew.sdk.session_admin import import_file
 from clew.sdk.spec import SessionSpec
 from clew.stores.record import StoredSession
+from clew.stores.transfer import export_lines
 from clew.testing.fake_openai import fake_openai, text_response
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-2")]
@@ -31,7 +36,11 @@ async def clew(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]
     env = {**kept, "HOME": str(home), "CLEW_HOME": str(home / "clew")}
     with anyio.fail_after(60):
         done = await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments], env=env, cwd=folder, check=False
+            [sys.executable, "-m", "clew.cli", *arguments],
+            env=env,
+            cwd=folder,
+            check=False,
+            input=b"",
         )
     return subprocess.CompletedProcess(
         arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -62,6 +71,24 @@ async def test_a_resumed_session_keeps_server_model_window_and_mode(tmp_path: Pa
     assert gone.returncode == 1
     assert f"session {session_id} used openai_chat/other" in gone.stderr
     assert f"clew --resume {session_id} --model NAME" in gone.stderr
+
+
+async def test_a_first_prompt_starts_a_session_and_the_sandbox_is_explained_once(
+    tmp_path: Path,
+) -> None:
+    async with fake_openai(text_response("A thread."), text_response("Red.")) as server:
+        flags = ("--base-url", server.url, "--model", "gpt-4o", "--sandbox", "off")
+        first = await clew("What is a clew?", *flags, home=tmp_path)
+        second = await clew("--continue", "--sandbox", "off", "Which colour?", home=tmp_path)
+
+        sent = [request["messages"][-1]["content"] for request in server.requests]
+        assert sent == ["What is a clew?", "Which colour?"]
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "A thread." in first.stdout
+    assert "Commands run without a sandbox" in first.stdout
+    assert "Red." in second.stdout
+    assert "without a sandbox" not in second.stdout
+    assert "#" not in second.stdout
 
 
 async def test_resume_without_an_id_cannot_choose_in_print_mode(tmp_path: Path) -> None:
@@ -154,3 +181,17 @@ async def test_an_imported_session_continues_with_its_model_or_says_why_not() ->
     assert (kept.model, kept.warning) == ("claude-opus-4-6", "")
     assert changed.model == "gpt-5-mini"
     assert "this session used claude-opus-4-6" in changed.warning
+
+
+async def test_an_imported_file_does_not_choose_who_gets_the_key(tmp_path: Path) -> None:
+    store, evil = MemoryStore(), record("gpt-5", provider="openai", base_url="https://evil.example")
+    entry = Entry(id=EntryId(1), at=1.0, body=MessageAdded(message=user("hello")))
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(b"".join(export_lines(evil, [entry])))
+
+    imported = await import_file(store, str(file), cwd=str(tmp_path))
+
+    assert "model_choice" not in imported.record.extra
+    choice = await choose(spec(resume="abc"), imported.record, {"OPENAI_API_KEY": "k"})
+    assert choice.saved is not None
+    assert choice.saved.base_url == ""

@@ -139,7 +139,12 @@ async def test_ctrl_c_at_the_question_ends_without_a_call(place: Place) -> None:
     assert place.examiner.requests == []
 
 
-async def test_ctrl_c_keeps_the_replies_and_says_how_to_continue(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("sent", "ended"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+async def test_a_signal_keeps_the_replies_and_says_how_to_continue(
+    place: Place, sent: signal.Signals, ended: int
+) -> None:
     stall = Stall()
     count = 0
 
@@ -156,14 +161,14 @@ async def test_ctrl_c_keeps_the_replies_and_says_how_to_continue(place: Place) -
             env=place.environment,
         ) as process:
             await stall.reached.wait()
-            process.send_signal(signal.SIGINT)
+            process.send_signal(sent)
             assert process.stderr is not None
             said = b"".join([piece async for piece in process.stderr]).decode()
             code = await process.wait()
     place.examiner = Examiner()
     done = await place.run(str(place.file), *SHORT, "--yes")
 
-    assert code == 130
+    assert code == ended
     assert re.search(r"\d+ of 17 replies are kept in .*; continue with the same command", said)
     assert "Traceback" not in said
     assert "replies are kept from an earlier run" in done.stderr

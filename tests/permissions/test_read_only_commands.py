@@ -227,6 +227,9 @@ for f in /etc/*; do echo same; done
 bash -c 'for f in /etc/*; do echo "$f"; done'
 for f in $(echo '/etc/*'); do echo "$f"; done
 for f in l*; do cat "$f"; done
+for f in .*; do ls "$f"; done
+ls .*
+ls src/.?/x
 for f in src/../link; do wc -l < "$f"; done
 for f in "$@"; do cat "$f"; done
 while read f; do cat "$f"; done < x

@@ -1,12 +1,14 @@
 """What is kept of encoded messages, and what is let go."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.reasoning import ReasoningPolicy, ReasoningReader
 from clew.core.messages import Message, user
+from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.message_cache import OVERHEAD, MessageCache
 
@@ -41,6 +43,31 @@ def test_what_was_encoded_once_is_not_encoded_again() -> None:
         assert kept.encode(ask(*history[:end])) == [each.text for each in history[:end]]
 
     assert set(make.made.values()) == {1}
+
+
+def test_the_same_tools_are_encoded_once_and_a_new_tool_is_sent() -> None:
+    made: list[int] = []
+
+    def make(tools: Sequence[ToolSpec]) -> bytes:
+        made.append(len(tools))
+        return ",".join(tool.name for tool in tools).encode()
+
+    kept = MessageCache(READER, Counting())
+    read, write = (ToolSpec(name=name, description="", schema={}) for name in ("Read", "Write"))
+
+    for _ in range(3):
+        assert bytes(kept.encode_tools((read,), make)) == b"Read"
+        assert bytes(kept.encode_tools((read, write), make)) == b"Read,Write"
+    assert made == [1, 2]
+
+
+def test_lists_of_tools_that_are_gone_are_not_mistaken_for_new_ones() -> None:
+    kept = MessageCache(READER, Counting())
+
+    for number in range(1_000):
+        tool = ToolSpec(name=f"tool {number}", description="", schema={})
+        found = kept.encode_tools((tool,), lambda tools: tools[0].name.encode())
+        assert bytes(found).decode() == tool.name
 
 
 def test_another_policy_and_another_sight_are_kept_apart() -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from clew.core.errors import ProviderError, StreamBroken
+from clew.core.ids import CallId
+from clew.core.messages import ToolCall
 from clew.core.usage import Usage
-from clew.providers.protocol import StopReason
+from clew.providers.protocol import CallChunk, StopReason
 from clew.providers.sse import ServerEvent
 from tests.providers.formats import FORMATS, Format, name_of
 from tests.providers.streams import STREAMS, Said, read
@@ -84,6 +86,46 @@ def test_json_that_is_deeper_than_anyone_can_read_is_a_broken_stream(wire: Forma
 
     with pytest.raises(StreamBroken, match="returned data that is not"):
         wire.decoder("host").feed(deep)
+
+
+NATIVE_CALLS = {
+    "anthropic": '{"type":"message","stop_reason":"tool_use","content":'
+    '[{"type":"tool_use","id":"t","name":"Read","input":%s}]}',
+    "converse": '{"output":{"message":{"role":"assistant","content":'
+    '[{"toolUse":{"toolUseId":"t","name":"Read","input":%s}}]}},"stopReason":"tool_use"}',
+    "gemini": '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"Read","args":%s}}]},'
+    '"finishReason":"STOP"}]}',
+}
+"""Whole responses of the APIs that send arguments as JSON."""
+
+
+@pytest.mark.req("TOL-1")
+@pytest.mark.parametrize("depth", [300, 990, 100_000])
+@pytest.mark.parametrize("name", NATIVE_CALLS)
+def test_arguments_that_are_nested_too_deeply_are_invalid_arguments(name: str, depth: int) -> None:
+    arguments = '{"file_path":"a","deep":' + "[" * depth + "]" * depth + "}"
+    body = NATIVE_CALLS[name] % arguments
+    decoder = next(each for each in FORMATS if each.name == name).decoder("host")
+
+    chunks = decoder.whole(body.encode())
+
+    told = "".join(chunk.arguments for chunk in chunks if isinstance(chunk, CallChunk))
+    assert told == arguments
+    assert decoder.close().reason is StopReason.TOOL_CALLS
+    with pytest.raises(ValueError, match="nested more than 128 levels"):
+        ToolCall(call_id=CallId("t"), name="Read", arguments=told).decode_arguments()
+
+
+@pytest.mark.req("TOL-1")
+def test_nested_arguments_in_an_event_are_invalid_arguments() -> None:
+    wire = next(each for each in FORMATS if each.name == "gemini")
+    arguments = "{" + '"a":{' * 5_000 + "}" * 5_001
+    event = ServerEvent(NATIVE_CALLS["gemini"] % arguments)
+
+    message, finished = read(wire.decoder("host"), [event])
+
+    assert message.calls[0].arguments == arguments
+    assert finished.reason is StopReason.TOOL_CALLS
 
 
 def test_a_gateways_error_behind_the_limit_is_the_limit_and_tells_the_usage() -> None:

@@ -24,9 +24,8 @@ async def opened(
 ) -> AsyncIterator[InteractiveSession]:
     """Launch a session in `folder / project`."""
     (folder / "project").mkdir(exist_ok=True)
-    spec = SessionSpec(
-        cwd=str(folder / "project"), base_url=server.url, model="gpt-4o", sandbox="off", **fields
-    )
+    usual = {"base_url": server.url, "model": "gpt-4o", "sandbox": "off"}
+    spec = SessionSpec(cwd=str(folder / "project"), **{**usual, **fields})
     async with launch(spec, environ={"CLEW_HOME": str(folder / "clew")}) as launched:
         yield launched.session
 
@@ -72,6 +71,16 @@ async def test_another_folder_can_be_read_and_the_instructions_are_appended(
         assert "the answer is 42" in results(server)[0]
         system = server.requests[0]["messages"][0]["content"]
         assert system.endswith("\n\nSpeak like a pirate.")
+
+
+async def test_the_effort_is_sent_and_kept_by_a_resume(tmp_path: Path) -> None:
+    async with fake_openai(text_response("one"), text_response("two")) as server:
+        async with opened(tmp_path, server, effort="low", model="gpt-5-mini") as session:
+            await session.run("go")
+        async with opened(tmp_path, server, latest=True, model="") as session:
+            await session.run("on")
+
+        assert [request["reasoning_effort"] for request in server.requests] == ["low", "low"]
 
 
 async def test_a_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:

@@ -20,6 +20,17 @@ def test_the_history_is_private_and_holds_no_secret(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_the_history_redacts_known_secrets_of_any_form(tmp_path: Path) -> None:
+    path, known = tmp_path / "history", ["correct horse"]
+    history = PromptHistory(path, lambda: known)
+
+    history.add("is it correct horse?")
+    known.append("battery staple")
+    history.add("or battery staple?")
+
+    assert history.entries() == ["is it [redacted:value]?", "or [redacted:value]?"]
+
+
 def test_a_history_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     path = tmp_path / "history"
     path.write_bytes(b'"old"\nnot json\n\xff\n"half')

@@ -1,15 +1,22 @@
 """Calls that need no question, and what the model is told about plan mode."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clew import Session, tool
+from clew.core.messages import ToolResult
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
+from clew.hooks.context import HookContext
+from clew.hooks.runner import HookRunner
+from clew.hooks.settings import HookSource, read_hooks
+from clew.permissions.rules import parse_rule
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.session.gate import Gate
+from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import ToolContext, ToolOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-2")]
@@ -49,6 +56,101 @@ async def test_a_call_with_invalid_arguments_fails_before_the_user_is_asked() ->
         part.text for part in provider.requests[-1].messages[2].parts if hasattr(part, "text")
     ]
     assert results[0].startswith("Invalid arguments for change")
+
+
+async def run_calls(folder: Path, gate: Gate, *calls: tuple[str, dict[str, Any]]) -> list[str]:
+    """Let a model call the file tools one after the other; return the results."""
+    provider = ScriptedProvider([*(call_reply(call) for call in calls), "ok"])
+    async with Session(
+        provider, model="m", tools=builtin_tools(), gate=gate, cwd=folder
+    ) as session:
+        await session.run("go")
+    messages = provider.requests[-1].messages
+    return [part.text for each in messages for part in each.parts if isinstance(part, ToolResult)]
+
+
+def gate_that_asks(folder: Path, asked: list[str], **options: Any) -> Gate:
+    async def ask(access: Access, decision: Decision) -> Approval:
+        asked.append(f"{access.tool} {access.target}")
+        return Approval.ONCE
+
+    return Gate(cwd=folder, ask=ask, **options)
+
+
+async def test_a_change_that_cannot_succeed_fails_before_the_user_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two two\n")
+    asked: list[str] = []
+
+    results = await run_calls(
+        tmp_path,
+        gate_that_asks(tmp_path, asked),
+        ("Edit", {"file_path": "a.txt", "old_string": "three", "new_string": "3"}),
+        ("Edit", {"file_path": "a.txt", "old_string": "two", "new_string": "2"}),
+        ("Edit", {"file_path": "missing.txt", "old_string": "a", "new_string": "b"}),
+        ("Write", {"file_path": "a.txt", "content": "new"}),
+        ("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "1"}),
+    )
+
+    assert asked == ["Edit a.txt"]
+    for text, said in zip(
+        results, ("is not in", "2 times", "does not exist", "Read it first", "Edited"), strict=True
+    ):
+        assert said in text
+    assert (tmp_path / "a.txt").read_text() == "1 two two\n"
+
+
+async def test_a_failure_tells_nothing_about_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for path in (project / "private.txt", tmp_path / "outside.txt"):
+        path.write_text("one\n")
+    asked: list[str] = []
+    rules = (parse_rule("Read(./*private*)"),)
+
+    await run_calls(
+        project,
+        gate_that_asks(project, asked, ask_rules=rules),
+        ("Edit", {"file_path": "private.txt", "old_string": "two", "new_string": "2"}),
+        ("Edit", {"file_path": "no-private.txt", "old_string": "two", "new_string": "2"}),
+        ("Edit", {"file_path": "../outside.txt", "old_string": "two", "new_string": "2"}),
+        ("Read", {"file_path": "../missing.txt"}),
+    )
+
+    assert asked == [
+        "Edit private.txt",
+        "Edit no-private.txt",
+        "Edit ../outside.txt",
+        "Read ../missing.txt",
+    ]
+
+
+async def test_a_file_that_is_missing_is_no_question_of_a_hook(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    asked: list[str] = []
+    output = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+    said = json.dumps({"hookSpecificOutput": output})
+    hook = {"type": "command", "command": f"echo '{said}'"}
+    settings = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [hook]}]}})
+    table = read_hooks(settings.encode(), HookSource(name="settings.json"))
+    provider = ScriptedProvider(
+        [
+            call_reply(("Read", {"file_path": "missing.txt"})),
+            call_reply(("Read", {"file_path": "a.txt"})),
+            "ok",
+        ]
+    )
+
+    async with Session(
+        provider,
+        model="m",
+        tools=builtin_tools(),
+        gate=gate_that_asks(tmp_path, asked),
+        cwd=tmp_path,
+        hooks=HookRunner(table, HookContext(project=tmp_path)),
+    ) as session:
+        await session.run("go")
+
+    assert asked == ["Read a.txt"]
 
 
 async def test_the_model_is_told_about_plan_mode_and_gets_its_tools() -> None:

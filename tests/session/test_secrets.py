@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from clew import Session
-from clew.core.events import Event
+from clew.core.errors import ProviderRejected
+from clew.core.events import Event, RunFailed
 from clew.core.models import ModelFacts
 from clew.core.permissions import PermissionMode
 from clew.core.redaction import redact
@@ -110,3 +111,41 @@ async def test_the_key_of_a_provider_that_a_session_changes_to_is_redacted(tmp_p
     sent = str(second.requests[-1])
     assert "[redacted:value] and more" in sent
     assert KeyedProvider.secrets[0] not in sent
+
+
+@pytest.mark.req("LOG-2")
+async def test_a_key_that_a_session_gains_is_in_no_open_log_store_or_error(tmp_path: Path) -> None:
+    key = KeyedProvider.secrets[0]
+    (tmp_path / "notes.txt").write_text(f"{key} and more")
+    read = call_reply(("Read", {"file_path": "notes.txt"}))
+    failure = ProviderRejected(f"the server said: {key} is wrong", provider="second")
+    second = KeyedProvider([read, f"It says {key}.", failure])
+    store, events = SqliteStore(tmp_path / "s.db"), list[Event]()
+    log = SessionLog(tmp_path / "logs", level=LogLevel.RAW)
+    bus = bus_for(events.append)
+
+    async with Session(
+        ScriptedProvider(["hi"]),
+        model="m",
+        tools=builtin_tools(),
+        cwd=tmp_path,
+        store=store,
+        session_log=log,
+        event_bus=bus,
+    ) as session:
+        await session.run("hello")
+        await session.set_model("m", provider=second)
+        await session.run("go")
+        with pytest.raises(ProviderRejected) as caught:
+            await session.run("again")
+    await store.aclose()
+
+    assert str(caught.value) == "the server said: [redacted:value] is wrong"
+    assert key not in str([each for each in events if isinstance(each, RunFailed)])
+    written = "".join(
+        path.read_text(errors="replace") for path in tmp_path.glob("logs/**/*") if path.is_file()
+    )
+    assert "[redacted:value]" in written
+    assert key not in written
+    assert f"{key} and more" not in (tmp_path / "s.db").read_text(errors="replace")
+    assert f"{key} is wrong" not in (tmp_path / "s.db").read_text(errors="replace")

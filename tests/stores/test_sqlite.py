@@ -198,6 +198,8 @@ async def test_a_file_with_an_older_index_is_searched_like_a_new_one(path: Path)
         "DELETE FROM documents_data",
         "UPDATE documents_data SET block = X'FFFFFFFFFFFFFFFF' WHERE id > 10",
         "UPDATE documents_data SET block = substr(block, 1, 9)",
+        "UPDATE documents_data SET block = X'00000000000000' WHERE id = 10",
+        "DELETE FROM documents",
     ],
 )
 async def test_a_damaged_index_is_built_again(path: Path, damage: str) -> None:
@@ -210,6 +212,21 @@ async def test_a_damaged_index_is_built_again(path: Path, damage: str) -> None:
 
     assert found.hits[0].unit.entry_id == 77
     assert [hit.entry_id for hit in await store.search("a78")] == [78]
+    await store.aclose()
+
+
+@pytest.mark.req("CMP-10")
+async def test_a_search_without_hits_leaves_a_sound_index_alone(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await filled(path, entries=150)
+    store = SqliteStore(path)
+
+    found = await store.recall(parse_query("minotaur"), session_id=A)
+
+    assert not found.hits
+    assert await store.search("minotaur") == []
+    assert "damaged" not in caplog.text
     await store.aclose()
 
 

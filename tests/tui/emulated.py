@@ -1,6 +1,6 @@
 """`clew` in a pseudo-terminal, seen through the eyes of a terminal emulator.
 
-A person types a line and reads what it brings until the prompt is there again. So does a test:
+A person types a line and reads what it brings until nothing runs any more. So does a test:
 `Person.says` returns just that. What has left the screen at its top can still be read.
 """
 
@@ -22,13 +22,13 @@ import pyte
 
 from tests.cli.terminal import CTRL_C, CTRL_D, IN_TERMINAL
 
-__all__ = ["CTRL_C", "CTRL_D", "DOWN", "ENTER", "TAB", "UP", "Person", "Place", "clew_for"]
+__all__ = ["CTRL_C", "CTRL_D", "DOWN", "ENTER", "ESC", "TAB", "UP", "Person", "Place", "clew_for"]
 
-UP, DOWN, ENTER, TAB = "\x1b[A", "\x1b[B", "\r", "\t"
+UP, DOWN, ENTER, TAB, ESC = "\x1b[A", "\x1b[B", "\r", "\t", "\x1b"
 COLUMNS, ROWS = 100, 40
 _PROMPT = "> "
-_STATUS = " · context "
-_PATIENCE = 15
+_ASKS = "press a key, or"
+_PATIENCE = 20
 _KEPT = 5_000
 
 
@@ -85,22 +85,32 @@ class Place:
 class Person:
     """Types, and reads the screen."""
 
-    def __init__(self, side: int, process: anyio.abc.Process, columns: int = COLUMNS) -> None:
+    def __init__(
+        self, side: int, process: anyio.abc.Process, columns: int = COLUMNS, rows: int = ROWS
+    ) -> None:
         self._side = side
         self.process = process
-        self._columns = columns
-        self.screen = pyte.HistoryScreen(columns, ROWS, history=_KEPT)
+        self.screen = pyte.HistoryScreen(columns, rows, history=_KEPT)
         self._stream = pyte.Stream(self.screen)
+        self.raw = ""
+        """Everything that the program has written."""
         self._line = 0
-        """The line of the last prompt that was answered."""
+        """The first line that the last sent line has brought."""
 
     @property
     def lines(self) -> list[str]:
         """All lines so far, down to the last that is not empty."""
-        columns = range(self._columns)
+        columns = range(self.screen.columns)
         gone = ["".join(line[x].data for x in columns) for line in self.screen.history.top]
         shown = "\n".join(line.rstrip() for line in (*gone, *self.screen.display))
         return shown.rstrip().split("\n")
+
+    @property
+    def is_idle(self) -> bool:
+        """True when the prompt is there, empty, and nothing runs."""
+        title = self.screen.title
+        waits = title.startswith("clew ·") and not title.endswith((" · works", " · asks"))
+        return waits and self._here() == _PROMPT and " · " in self.lines[-1]
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Read until the screen is as it should be."""
@@ -108,47 +118,64 @@ class Person:
         with anyio.move_on_after(_PATIENCE):
             while not there and await self._read_on():
                 there = holds()
-        assert there, "\n".join(["the screen is:", *self.lines])
+        assert there, "\n".join([f"the screen of {self.screen.title!r} is:", *self.lines])
 
     async def sees(self, *texts: str) -> list[str]:
-        """Wait until all of `texts` are on lines since the last prompt; returns these lines."""
+        """Wait until all of `texts` are on lines since the last sent line; returns these lines."""
         await self.until(lambda: all(text in "\n".join(self._since()) for text in texts))
         return self._since()
 
-    async def asked(self, question: str) -> list[str]:
-        """Wait until the cursor stands behind a question; returns the lines above it."""
-        await self.until(lambda: self._here().startswith(question))
-        return self._since()[:-1]
+    async def asked(self, question: str = "") -> list[str]:
+        """Wait until a question takes keys; returns the lines of the live area and above."""
+        await self.until(lambda: question in (text := "\n".join(self._since())) and _ASKS in text)
+        return self._since()
+
+    async def answers(self, key: str) -> None:
+        """Answer the open question, and see it gone."""
+        self.types(key)
+        await self.until(lambda: _ASKS not in "\n".join(self._since()))
 
     async def prompted(self) -> list[str]:
-        """Wait until the prompt is there again; returns what stands between the two prompts."""
-        await self.until(self._at_prompt)
-        return self._since()[:-2]
+        """Wait until nothing runs; returns what stands between the two prompts."""
+        await self.until(lambda: self.is_idle)
+        return _strip(self._since()[: self._row() - self._line])
 
     async def says(self, line: str) -> list[str]:
-        """Send a line at the prompt; returns what it brings, down to the next prompt."""
-        await self.until(lambda: _STATUS in self.status)
-        self.enters(line)
-        return await self.prompted()
+        """Send a line at the prompt; returns what it brings, without the line itself."""
+        await self.until(lambda: self.is_idle)
+        return await self.sends(line)
 
-    async def answers(self, text: str) -> None:
-        """Answer a question, and see it answered."""
-        at = self._row()
-        self.types(f"{text}{ENTER}")
-        await self.until(lambda: self._row() > at)
+    async def sends(self, line: str = "") -> list[str]:
+        """Press Enter after the line that is typed, and more; returns what it brings."""
+        self.enters(line)
+        await self.until(lambda: any(one.startswith("❯ ") for one in self._since()))
+        shown = await self.prompted()
+        first = next(place for place, one in enumerate(shown) if one.startswith("❯ "))
+        while shown[first + 1 : first + 2] and shown[first + 1].startswith("  "):
+            first += 1  # further lines of what was sent
+            if not shown[first + 1 : first + 2] or not shown[first + 1]:
+                break
+        return _strip(shown[first + 1 :])
 
     def enters(self, line: str) -> None:
         """Send a line; what it brings is read from here on."""
-        self._line = self._row() + 1 + line.count("\n")
-        self.types(line + ENTER)
+        self._line = self._top()
+        self.types(line.replace("\n", "\x1b\r") + ENTER)
 
     def types(self, text: str) -> None:
         """Press keys."""
-        os.write(self._side, text.encode())
+        data = text.encode()
+        while data:
+            data = data[os.write(self._side, data[:1_000]) :]
 
     def pastes(self, text: str) -> None:
         """Paste, as a terminal does it."""
         self.types(f"\x1b[200~{text}\x1b[201~")
+
+    def resizes(self, columns: int, rows: int = ROWS) -> None:
+        """Change the size of the window."""
+        self.screen.resize(rows, columns)
+        fcntl.ioctl(self._side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     @property
     def status(self) -> str:
@@ -172,8 +199,8 @@ class Person:
 
     async def leaves(self) -> list[str]:
         """Press Ctrl-D, and wait for the end; returns the last words."""
-        await self.prompted()
-        self._line = self._row() + 1
+        await self.until(lambda: self.is_idle)
+        self._line = self._top()
         self.types(CTRL_D)
         return await self.is_left()
 
@@ -183,7 +210,7 @@ class Person:
             while await self._read_on():
                 pass
             assert await self.process.wait() == 0
-        return self._since()
+        return _strip(self._since())
 
     async def _read_on(self) -> bool:
         await anyio.wait_readable(self._side)
@@ -191,7 +218,9 @@ class Person:
             data = os.read(self._side, 65_536)
         except OSError:  # the other side is closed, and all that it wrote is read
             return False
-        self._stream.feed(data.decode(errors="replace"))
+        text = data.decode(errors="replace")
+        self.raw += text
+        self._stream.feed(text)
         return bool(data)
 
     def _sign(self, text: str) -> pyte.screens.Char:
@@ -201,6 +230,15 @@ class Person:
     def _row(self) -> int:
         return len(self.screen.history.top) + self.screen.cursor.y
 
+    def _top(self) -> int:
+        """The first line behind what is printed, when nothing runs."""
+        row = self._row()
+        while row and not self.lines[row].startswith(_PROMPT.strip()):
+            row -= 1
+        while row and not self.lines[row - 1]:
+            row -= 1
+        return row
+
     def _here(self) -> str:
         """The line of the cursor, up to the cursor."""
         row = self.screen.buffer[self.screen.cursor.y]
@@ -209,19 +247,20 @@ class Person:
     def _since(self) -> list[str]:
         return self.lines[self._line :]
 
-    def _at_prompt(self) -> bool:
-        if self._here() != _PROMPT or self._row() < self._line:
-            return False
-        return len(self.lines) == self._row() + 2 and _STATUS in self.status
+
+def _strip(lines: list[str]) -> list[str]:
+    """Return the lines without empty ones at both ends."""
+    text = "\n".join(lines).strip("\n")
+    return text.split("\n") if text else []
 
 
 @asynccontextmanager
 async def clew_for(
-    place: Place, *arguments: str, columns: int = COLUMNS, **env: str
+    place: Place, *arguments: str, columns: int = COLUMNS, rows: int = ROWS, **env: str
 ) -> AsyncIterator[Person]:
     """Start `clew` in a terminal of its own; ends it with the block."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     async with await anyio.open_process(
         [sys.executable, "-c", IN_TERMINAL, *arguments],
         stdin=theirs,
@@ -232,7 +271,7 @@ async def clew_for(
     ) as process:
         os.close(theirs)
         try:
-            yield Person(ours, process, columns)
+            yield Person(ours, process, columns, rows)
         finally:
             if process.returncode is None:
                 process.kill()

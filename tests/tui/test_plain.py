@@ -1,4 +1,4 @@
-"""The interactive prompt in a real pseudo-terminal."""
+"""The plain prompt in a real pseudo-terminal that can only append lines."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ async def test_prompts_commands_and_exit(tmp_path: Path) -> None:
         await terminal.shows("> ")
         terminal.types("hi there\n")
         await terminal.shows("Hello friend")
-        await terminal.shows("context [")
+        await terminal.shows(" context ")
         terminal.types("/help\n")
         await terminal.shows("/compact")
         terminal.types("!echo from the shell\n")
@@ -55,21 +55,14 @@ async def test_prompts_commands_and_exit(tmp_path: Path) -> None:
 @pytest.mark.req("PRV-1", "PRV-7", "RSN-5")
 async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) -> None:
     async with (
-        fake_openai(text_response("from", " the first")) as first,
-        fake_openai(text_response("from", " the second")) as second,
-        clew(
-            *("--base-url", first.url, "--model", "gpt-4o"),
-            cwd=tmp_path,
-            env={"OPENAI_BASE_URL": second.url, "OPENAI_API_KEY": "secret-key"},
-        ) as (terminal, process),
+        fake_openai(text_response("from the first"), text_response("from the second")) as server,
+        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, process),
     ):
         await terminal.shows("> ")
         terminal.types("remember the marigold\n")
         await terminal.shows("from the first")
         terminal.types("/model\n")
         await terminal.shows("gpt-4o: 128,000 tokens of context")
-        terminal.types("/model nonsense\n")
-        await terminal.shows("no provider is known for the model 'nonsense'")
         terminal.types("/model openai_chat/gpt-4.1\n")
         await terminal.shows("switched to gpt-4.1")
         terminal.types("and now?\n")
@@ -81,9 +74,9 @@ async def test_the_model_is_switched_in_the_middle_of_a_session(tmp_path: Path) 
         with anyio.fail_after(60):
             assert await process.wait() == 0
 
-    said = [message["content"] for message in second.requests[0]["messages"][1:]]
+    said = [message["content"] for message in server.requests[1]["messages"][1:]]
     assert said == ["remember the marigold", "from the first", "and now?"]
-    assert second.requests[0]["model"] == "gpt-4.1"
+    assert server.requests[1]["model"] == "gpt-4.1"
 
 
 @pytest.mark.req("PRV-3", "CLI-1")
@@ -96,9 +89,10 @@ async def test_ctrl_c_aborts_the_run_and_exits_when_pressed_twice(tmp_path: Path
     ):
         await terminal.shows("> ")
         terminal.types("go\n")
-        await terminal.shows("Half an answer")
+        await stall.reached.wait()
         terminal.types(CTRL_C)
-        await terminal.shows("aborted; the partial answer is saved")
+        await terminal.shows("Half an answer")
+        await terminal.shows("interrupted; what has arrived is kept")
         terminal.types("go on\n")
         await terminal.shows("whole")
         await terminal.shows("> ")
@@ -147,61 +141,6 @@ async def test_a_very_long_number_is_an_error(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
-async def test_the_gauge_is_drawn_only_after_the_context_changed(
-    tmp_path: Path,
-) -> None:
-    async with (
-        fake_openai(text_response("Hello")) as server,
-        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
-    ):
-        await terminal.shows("> ")
-        gauges = []
-        for typed in (
-            "hi",
-            "/help",
-            "/nonsense",
-            "/pin #2",
-            "!echo",
-            "/context",
-            "/clear",
-            "/undo",
-        ):
-            terminal.types(f"{typed}\n")
-            await terminal.shows("\n")
-            gauges.append((typed, (await terminal.shows("> ")).count("context [")))
-
-    assert gauges == [
-        *(("hi", 1), ("/help", 0), ("/nonsense", 0), ("/pin #2", 0)),
-        *(("!echo", 1), ("/context", 0), ("/clear", 1), ("/undo", 1)),
-    ]
-
-
-async def test_long_output_is_cut_and_entries_can_be_named(tmp_path: Path) -> None:
-    async with (
-        fake_openai(text_response("Hello")) as server,
-        clew("--base-url", server.url, "--model", "gpt-4o", cwd=tmp_path) as (terminal, _),
-    ):
-        await terminal.shows("> ")
-        terminal.types("hi\n")
-        await terminal.shows("you #2, answer #3")
-        await terminal.shows("> ")
-        terminal.types("!seq 1000\n")
-        await terminal.shows("seq 1000\r\n")
-        shown = await terminal.shows("… 960 lines are hidden; /recall #6 shows them …")
-        assert "\n20\r\n" in shown
-        assert "\n21\r\n" not in shown
-        await terminal.shows("\n1000\r\n")
-        await terminal.shows("you #4, result #6")
-        await terminal.shows("> ")
-        terminal.types("/history 5\n")
-        await terminal.shows("#2 you: hi")
-        await terminal.shows("#3 model: Hello")
-        await terminal.shows("#6 Bash: 1 2 3")
-        await terminal.shows("> ")
-        terminal.types("/recall #6\n")
-        await terminal.shows("\n500\r\n")
-
-
 @pytest.mark.parametrize(
     ("reason", "note"), [("length", "output limit"), ("content_filter", "refused to answer")]
 )
@@ -230,7 +169,7 @@ async def test_a_resumed_session_shows_a_recap(tmp_path: Path) -> None:
             await terminal.shows("permission mode: bypassPermissions")
             await terminal.shows("> ")
             terminal.types("Where does it lead?\n")
-            await terminal.shows("context [")
+            await terminal.shows(" context ")
             await terminal.shows("> ")
             terminal.types(CTRL_D)
             with anyio.fail_after(60):
@@ -240,5 +179,4 @@ async def test_a_resumed_session_shows_a_recap(tmp_path: Path) -> None:
             await terminal.shows(": 4 entries")
             await terminal.shows("you: Where does it lead?")
             await terminal.shows("answer: The thread leads out.")
-            await terminal.shows("context [")
             await terminal.shows("> ")

@@ -11,6 +11,7 @@ from wcwidth import wcwidth
 
 from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.ids import EntryId
+from clew.core.todos import TodoItem, TodoStatus
 from clew.core.tool_states import ToolOutcome
 from clew.tools.builtin.diff import compare
 from clew.tui.blocks import (
@@ -29,7 +30,6 @@ from clew.tui.blocks import (
     ServerTool,
     ShellOutput,
     Thinking,
-    Todo,
     Todos,
     ToolCall,
     UserPrompt,
@@ -110,7 +110,7 @@ def blocks(text: str) -> list[Block]:
         CommandReply(text=text, style="markdown"),
         ShellOutput(command=text, text=text, number=5),
         Plan(text=text),
-        Todos((Todo(text=text, state="in_progress"), Todo(text=text))),
+        Todos((TodoItem(content=text, status=TodoStatus.IN_PROGRESS), TodoItem(content=text))),
     ]
 
 
@@ -166,6 +166,24 @@ def test_wrapping_keeps_every_word(words: list[str]) -> None:
             assert "".join(words) in shown.removeprefix("❯")
 
 
+@pytest.mark.parametrize("width", [8, 20, 44, 100])
+@pytest.mark.parametrize("theme", [DARK, PLAIN], ids=["dark", "plain"])
+def test_no_word_of_an_answer_is_lost(width: int, theme: Theme) -> None:
+    shown = re.sub(r"[\s│|]", "", strip(show(Answer(text=ANSWER), width, theme)))
+
+    for word in re.findall(r"\w+", ANSWER.replace("```python", "")):
+        assert word in shown or width < 100  # The columns of a table stand side by side.
+        assert all(letter in shown for letter in word)
+
+
+def test_markup_and_html_are_text() -> None:
+    text = "[bold]x[/bold] :smile: <script>y</script>\n\n<!-- z -->\n\n[a]: http://b\n"
+
+    shown = show(Answer(text=text), 60, MONOCHROME)
+
+    assert shown == ("[bold]x[/bold] :smile: <script>y</script>\n\n<!-- z -->\n\n[a]: http://b\n")
+
+
 @settings(max_examples=30)
 @given(answers() | st.just(ANSWER), st.integers(8, 100), st.integers(0, 12), THEMES)
 def test_the_live_area_has_at_most_so_many_rows_and_columns(
@@ -178,7 +196,7 @@ def test_the_live_area_has_at_most_so_many_rows_and_columns(
         tools=(RunningTool(call_id="1", name=text, arguments=text, since=2.0, line=text),),
         agents=(RunningAgent(task_id="t", agent=text, since=1.0, line=text),),
         retry=RetryWait(reason=text, until=9.0, attempt=2, attempts=3),
-        todos=(Todo(text=text),),
+        todos=(TodoItem(content=text),),
     )
 
     lines = render_live(live, width=width, rows=rows, theme=theme, now=5.0)
@@ -209,6 +227,13 @@ def test_a_result_is_folded_to_its_size_and_expanded_to_all_of_it() -> None:
 def test_a_short_result_is_in_the_line_and_one_line_is_not_many() -> None:
     assert show(call(display="ok\n"), theme=MONOCHROME) == "✓ Read src/x.py · ok  #4\n"
     assert "80 characters" in show(call(display="x" * 80), theme=MONOCHROME)
+
+
+def test_a_tool_that_says_what_it_read_is_expanded_to_what_it_read() -> None:
+    block = call(display="src/x.py: 213 lines", text="     1\tone")
+
+    assert show(block, theme=MONOCHROME) == "✓ Read src/x.py · 213 lines  #4\n"
+    assert show(block, theme=MONOCHROME, expanded=True).split("\n")[1] == "       1  one"
 
 
 def test_a_failure_shows_the_end_of_its_output() -> None:
@@ -297,6 +322,20 @@ def test_a_running_tool_shows_its_time_and_its_newest_line() -> None:
     )
 
     assert [line[2:] for line in lines] == ["Bash make · 12 s", "[3/9] CC x.o"]
+
+
+def test_a_todo_list_is_a_line_and_in_the_live_area_a_list() -> None:
+    items = (
+        TodoItem(content="Read", status=TodoStatus.COMPLETED),
+        TodoItem(content="Fix", status=TodoStatus.IN_PROGRESS, active_form="Fixing"),
+        TodoItem(content="Test it\nwell"),
+    )
+
+    assert show(Todos(items)) == "* todo list: 1 of 3 done · now: Fixing\n"
+    assert show(Todos(())) == "* todo list: empty\n"
+    assert render_live(
+        LiveBlock(since=1.0, answer="x", todos=items), width=20, rows=9, theme=PLAIN, now=2.0
+    ) == ["", "x", "  [x] Read", "  [>] Fixing", "  [ ] Test it well"]
 
 
 def test_plain_text_has_no_signs_and_no_boxes() -> None:

@@ -19,12 +19,22 @@ from clew.testing.fake_openai import (
     tool_call_response,
     usage,
 )
-from tests.tui.emulated import CTRL_C, TAB, UP, Person, Place, clew_for
+from tests.tui.emulated import CTRL_C, DOWN, ENTER, ESC, TAB, UP, Place, clew_for
 
 pytestmark = pytest.mark.anyio
 
-EMPTY_LINE = "\x15"
+EMPTY_LINE, BACKSPACE = "\x15", "\x7f"
 """Ctrl-U."""
+SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?$]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
+ALLOWED = re.compile(
+    r"\x1b(?:\[[0-9;]*m|\[\d*[ABCDK]|\[J|\[\?(?:1|7|25|2004|2026)[hl]|\[\?2026\$p"
+    r"|\](?:2|9|8);[^\x07\x1b]*\x1b\\)"
+)
+
+
+def assert_clean(raw: str) -> None:
+    """No control sequence moves to a place on the screen, or erases what was printed."""
+    assert {one for one in SEQUENCE.findall(raw) if not ALLOWED.fullmatch(one)} == set()
 
 
 @pytest.fixture
@@ -51,13 +61,15 @@ def sent(server: FakeOpenAI, request: int = -1) -> str:
     return text
 
 
-@pytest.mark.req("CLI-1", "TUI-1")
-async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
+@pytest.mark.req("CLI-1", "TUI-1", "TUI-2")
+async def test_the_input_stays_active_while_an_answer_arrives(place: Place) -> None:
     rest = Stall()
     steps = [delta(content=text) for text in ("# The lab", "yrinth\n\nIt is **ve", "ry** old.")]
     end = [delta(content="\n\n- a `thread`\n- a door\n"), delta("stop"), usage(900, 9), DONE]
     async with (
-        fake_openai(ScriptedResponse(steps=[*steps, rest, *end])) as server,
+        fake_openai(
+            ScriptedResponse(steps=[*steps, rest, *end]), text_response("second"), fills(9, "third")
+        ) as server,
         clew_for(place, *at(server, "--sandbox", "off")) as person,
     ):
         assert await person.prompted() == [
@@ -66,29 +78,37 @@ async def test_an_answer_is_painted_while_it_arrives(place: Place) -> None:
             "Commands run without a sandbox: it is switched off.",
             "/help lists the commands, !ls runs a shell command, Ctrl-D exits",
         ]
-        assert re.fullmatch(r"gpt-4o · default · context 1% · ~[\d,]+/128,000", _tokens(person))
         assert person.colour("context 1%") == "green"
+        assert person.screen.title == "clew · project"
         person.enters("tell me")
-        shown = await person.sees("It is very old.")
-        assert shown == ["The labyrinth", "", "It is very old."]
-        assert person.is_bold("The labyrinth")
-        assert person.is_bold("very")
-        assert not person.is_bold("old.")
+        await person.sees("The labyrinth", "It is very old.")
+        assert person.screen.title == "clew · project · works"
+        assert person.status.endswith("Esc interrupts")
+        person.types("and then")
+        await person.until(lambda: person.line == "> and then")
+        person.types(f"{ENTER}also this{ENTER}")
+        await person.sees("queued: and then", "queued: also this  (↑ edits)")
+        assert "2 queued" in person.status
+        person.types(UP)
+        await person.until(lambda: "queued" not in "\n".join(person.lines))
+        assert person.lines[-3:-1] == ["> and then", "  also this"]
+        person.types(f"{EMPTY_LINE}{BACKSPACE}{EMPTY_LINE}half a line")
+        await person.until(lambda: person.line == "> half a line")
+        person.types(f"{EMPTY_LINE}and then{ENTER}")
+        await person.sees("queued: and then")
         rest.release()
-        assert (await person.prompted())[3:] == [
-            *("", "- a thread", "- a door"),
-            "you #2, answer #3",
+        await person.sees("second")
+        shown = await person.prompted()
+        assert [line for line in shown if line] == [
+            *("❯ tell me", "The labyrinth", "It is very old.", "• a thread", "• a door"),
+            *("❯ and then", "second"),
         ]
-        assert person.status == "gpt-4o · default · context 1% · 909/128,000 tokens"
-        assert await person.leaves() == [f"resume with: clew --resume {_session_id(person)}"]
+        assert (person.is_bold("very"), person.is_bold("old.")) == (True, False)
+        assert await person.says("next") == ["third"]
+        assert (await person.leaves())[-1].startswith("resume with: clew --resume ")
 
-
-def _tokens(person: Person) -> str:
-    return person.status.removesuffix(" tokens")
-
-
-def _session_id(person: Person) -> str:
-    return person.lines[-1].rpartition(" ")[2]
+    assert [sent(server, number) for number in range(3)] == ["tell me", "and then", "next"]
+    assert_clean(person.raw)
 
 
 @pytest.mark.req("CLI-1", "TUI-1")
@@ -99,116 +119,126 @@ async def test_a_line_is_completed_pasted_and_found_again(place: Place) -> None:
         await person.prompted()
         person.types("/con")
         menu = await person.sees("show what fills the context window")
-        assert menu[-3:-1] == ["> /con", " /context  show what fills the context window"]
+        assert " /context  show what fills the context window" in menu
         person.types(TAB)
         await person.until(lambda: person.line == "> /context")
         person.types(f"{EMPTY_LINE}/comp{TAB} ")
         menu = await person.sees("revert the latest compaction")
-        assert menu[-4:-1] == [
-            "> /compact",
-            " preview  show what a compaction would keep and summarise",
-            " undo     revert the latest compaction",
-        ]
+        assert " undo     revert the latest compaction" in menu
         person.types(f"u{TAB}")
         await person.until(lambda: person.line == "> /compact undo")
         person.types(f"{EMPTY_LINE}read @no{TAB} and @sr{TAB}ap{TAB}")
         await person.until(lambda: person.line == "> read @notes.txt and @src/app.py")
-        assert await person.says("") == ["ok", "you #2, answer #3"]
-        assert sent(server) == "read @notes.txt and @src/app.py"
+        shown = await person.sends()
+        assert shown[0].startswith("✓ Read notes.txt")
+        assert shown[-1] == "ok"
 
         person.pastes("first line\nsecond line")
         await person.until(lambda: person.line == "  second line")
-        assert await person.says("") == ["ok", "you #4, answer #5"]
+        assert await person.sends() == ["ok"]
         assert sent(server) == "first line\nsecond line"
 
         person.types(UP)
         await person.until(lambda: person.line == "  second line")
         person.types(UP * 2)
         await person.until(lambda: person.line == "> read @notes.txt and @src/app.py")
-        await person.says(" again")
-        assert sent(server) == "read @notes.txt and @src/app.py again"
+        await person.sends(" again")
+        person.types(f"\x12first{ENTER}")
+        await person.until(lambda: person.lines[-3] == "> first line")
+        person.types(CTRL_C)
+        title, output = await person.says("!echo from the shell")
+        assert title.startswith("! echo from the shell  #")
+        assert output == "  from the shell"
+        person.types("\x0f")
+        await person.until(lambda: person.lines.count(title) == 2)
 
 
 @pytest.mark.req("CLI-1", "TUI-1", "PRM-3", "INT-3")
-async def test_tools_edits_and_questions_on_the_screen(place: Place) -> None:
+async def test_questions_take_one_key_and_never_a_line_that_is_typed(place: Place) -> None:
     notes = place.write("notes.txt", "one\ntwo\nthree\n")
+    asked = Stall()
+    edit = call("Edit", "c2", file_path="notes.txt", old_string="two", new_string="TWO")
     async with (
         fake_openai(
             call("Read", file_path="notes.txt"),
-            call("Edit", "c2", file_path="notes.txt", old_string="two", new_string="TWO"),
+            ScriptedResponse(steps=[asked, *edit.steps]),
             call("Bash", "c3", command="touch once.txt"),
             call("Bash", "c4", command="mkdir -p inner"),
             call("Bash", "c5", command="mkdir -p inner"),
             call("Bash", "c6", command="touch never.txt"),
+            call("Bash", "c7", command="touch other.txt"),
             text_response("done"),
+            text_response("again"),
         ) as server,
         clew_for(place, *at(server)) as person,
     ):
         await person.prompted()
         person.enters("work")
-        assert await person.asked("allow?") == [
-            "→ Read notes.txt",
-            "✓ Read: notes.txt: 3 lines",
-            "→ Edit notes.txt",
-            "",
-            "Edit wants to change: notes.txt",
-            "  │ -two",
-            "  │ +TWO",
-            "(default mode asks before calls that change files)",
-            "[y]es once, [s]ession: Edit in this folder, [p]roject, [n]o",
+        await person.sees("Read notes.txt")
+        person.types("yes, this is a prompt")
+        await person.until(lambda: person.line == "> yes, this is a prompt")
+        asked.release()
+        shown = await person.asked("Edit wants to change: notes.txt")
+        assert person.line == "> yes, this is a prompt"
+        assert "(default mode asks before calls that change files)" in shown
+        assert "  s  yes, for this session: Edit in this folder" in shown
+        assert [line[:14] for line in shown if "two" in line.lower()] == [
+            *("  │ 2 - two", "  │ 2 + TWO"),
         ]
-        assert person.line == "allow?"
-        for answer in ("y", "once", "s"):
-            await person.answers(answer)
-            await person.asked("allow?")
-        await person.answers("no")
+        await person.answers("y")
+        await person.asked("touch once.txt")
+        await person.answers(ENTER)
+        await person.asked("mkdir -p inner")
+        await person.answers("s")
+        await person.asked("touch never.txt")
+        person.types(UP)
+        await person.sees("❯ t  no, and tell the model what to do instead")
+        person.types(ENTER)
+        await person.sees("Enter sends, Esc goes back")
+        await person.answers(f"not in this folder{ENTER}")
+        await person.asked("touch other.txt")
+        await person.answers("n")
+        await person.sees("done")
+        assert person.line == "> yes, this is a prompt"
+        person.types(ENTER)
+        await person.sees("❯ yes, this is a prompt", "again")
         shown = await person.prompted()
-        assert shown[9:15] == [
-            "allow? y",
-            "✓ Edit: notes.txt +1 -1",
-            "  1   one",
-            "  2 - two",
-            "  2 + TWO",
-            "  3   three",
+        calls = [line for line in shown if line.startswith(("✓", "✗"))]
+        assert [line.split(" · ")[0].split("  #")[0] for line in calls] == [
+            *("✓ Read notes.txt", "✓ Edit notes.txt", "✓ Bash touch once.txt"),
+            *("✓ Bash mkdir -p inner", "✓ Bash mkdir -p inner"),
+            *("✗ Bash touch never.txt", "✗ Bash touch other.txt"),
         ]
-        assert (person.colour("2 - two"), person.colour("2 + TWO")) == ("red", "green")
-        assert [line for line in shown[15:] if line.startswith(("→", "✓", "✗", "Bash"))] == [
-            *("→ Bash touch once.txt", "Bash wants to run: touch once.txt", "✓ Bash: [no output]"),
-            *("→ Bash mkdir -p inner", "Bash wants to run: mkdir -p inner", "✓ Bash: [no output]"),
-            *("→ Bash mkdir -p inner", "✓ Bash: [no output]"),
-            *("→ Bash touch never.txt", "Bash wants to run: touch never.txt"),
-            "✗ Bash: Permission denied: the user said no.",
-        ]
-        assert shown[-2:] == ["done", "you #2, result #14, answer #15"]
 
     assert notes.read_text() == "one\nTWO\nthree\n"
-    made = {path.name for path in place.project.iterdir()}
+    assert "not in this folder" in str(server.requests[6]["messages"][-1])
+    made = {path.name for path in place.project.iterdir()} - {".clew"}
     assert made == {"notes.txt", "once.txt", "inner"}
+    assert_clean(person.raw)
 
 
 @pytest.mark.req("TUI-1", "PRM-3")
-@pytest.mark.parametrize("columns", [20, 45])
-async def test_questions_are_whole_in_a_narrow_window(place: Place, columns: int) -> None:
+async def test_questions_are_whole_in_a_narrow_window(place: Place) -> None:
     async with (
         fake_openai(
             call("Bash", command="./check.sh all"),
             call("Write", "c2", file_path="deep/new.txt", content="one\n"),
             text_response("done"),
         ) as server,
-        clew_for(place, *at(server), columns=columns) as person,
+        clew_for(place, *at(server), columns=20) as person,
     ):
-        await person.until(lambda: person.line == ">" and "context" in person.status)
+        await person.until(lambda: person.is_idle)
         person.enters("go")
-        shown = " ".join(await person.asked("allow? ")).replace("  │ ", "")
+        await person.until(lambda: "❯ y  yes, once" in "\n".join(person.lines))
+        shown = "".join(person.lines).replace("  │ ", "")
         assert "Bash wants to run:" in shown
         assert "./check.sh all" in shown
-        assert "[y]es once, [s]ession: Bash `./check.sh all …`, [p]roject, [n]o" in shown
-        await person.answers("y")
-        await person.until(lambda: "Write wants to change:" in " ".join(person.lines))
-        shown = " ".join(await person.asked("allow? "))
-        assert "[s]ession: Write in deep/, [p]roject, [n]o" in shown
-        await person.answers("y")
-        await person.sees("done")
+        person.types("y")
+        await person.until(lambda: "Write wants to" in "\n".join(person.lines))
+        await person.until(lambda: "❯ y  yes, once" in "\n".join(person.lines))
+        person.types("y")
+        await person.until(lambda: "done" in person.lines)
+        assert all(len(line) <= 20 for line in person.lines)
 
     assert (place.project / "deep" / "new.txt").exists()
 
@@ -217,7 +247,8 @@ async def test_questions_are_whole_in_a_narrow_window(place: Place, columns: int
 async def test_a_call_that_is_allowed_for_the_project_is_not_asked_again(place: Place) -> None:
     place.write("check.sh", "echo checked $1\n").chmod(0o755)
     async with fake_openai(
-        call("Bash", command="./check.sh all"),
+        call("Bash", command="./a.sh > b.txt"),
+        call("Bash", "c1", command="./check.sh all"),
         text_response("good"),
         call("Bash", "c2", command="./check.sh all twice"),
         text_response("good again"),
@@ -225,103 +256,78 @@ async def test_a_call_that_is_allowed_for_the_project_is_not_asked_again(place: 
         async with clew_for(place, *at(server)) as person:
             await person.prompted()
             person.enters("check")
-            shown = await person.asked("allow? ")
-            offered = "[y]es once, [s]ession: Bash `./check.sh all …`, [p]roject, [n]o"
-            assert shown[-1] == offered
+            shown = await person.asked("./a.sh > b.txt")
+            assert not any(line.startswith("  p  ") for line in shown)
+            person.types("p")
+            await person.answers("n")
+            await person.asked("./check.sh all")
             await person.answers("p")
-            assert (await person.prompted())[-4:] == [
-                "allowed in this folder: Bash(./check.sh all:*)",
-                "✓ Bash: checked all",
-                "good",
-                "you #2, result #4, answer #5",
-            ]
+            shown = await person.prompted()
+            assert any("allowed in this folder" in line for line in shown)
+            assert shown[-1] == "good"
             await person.leaves()
         async with clew_for(place, *at(server)) as person:
-            assert await person.says("check") == [
-                "→ Bash ./check.sh all twice",
-                "✓ Bash: checked all",
-                "good again",
-                "you #2, result #4, answer #5",
-            ]
+            shown = await person.says("check")
+            assert shown[0].startswith("✓ Bash ./check.sh all twice")
+            assert shown[-1] == "good again"
 
     written = msgspec.json.decode((place.project / ".clew/settings.local.json").read_bytes())
     assert written == {"permissions": {"allow": ["Bash(./check.sh all:*)"]}}
 
 
-@pytest.mark.req("PRM-3")
-async def test_a_call_that_no_rule_can_match_is_not_offered_for_the_project(place: Place) -> None:
-    async with (
-        fake_openai(call("Bash", command="./a.sh > b.txt"), text_response("ok")) as server,
-        clew_for(place, *at(server)) as person,
-    ):
-        await person.prompted()
-        person.enters("go")
-        shown = await person.asked("allow? ")
-        assert shown[-1] == "[y]es once, [s]ession: just this call, [n]o"
-        await person.answers("p")
-        await person.asked("allow? ")
-        await person.answers("n")
-        await person.prompted()
-
-    assert list(place.project.iterdir()) == []
-
-
-@pytest.mark.req("CLI-1", "PRV-3", "PRM-3")
-async def test_ctrl_c_aborts_a_run_and_a_question_and_exits_when_pressed_twice(
-    place: Place,
-) -> None:
+@pytest.mark.req("CLI-1", "PRV-3", "PRM-3", "TUI-2")
+async def test_a_run_is_interrupted_at_any_moment_and_the_queue_stays(place: Place) -> None:
     half = ScriptedResponse(steps=[delta(content="Half an answer"), Stall()])
     async with (
-        fake_openai(half, call("Bash", command="touch a.txt"), text_response("whole")) as server,
+        fake_openai(
+            half,
+            text_response("the queued answer"),
+            call("Bash", command="touch a.txt"),
+            ScriptedResponse(steps=[Stall()]),
+            text_response("whole"),
+        ) as server,
         clew_for(place, *at(server)) as person,
     ):
         await person.prompted()
         person.enters("go")
         await person.sees("Half an answer")
-        person.types(CTRL_C)
-        shown = await person.prompted()
-        assert shown[-2:] == ["aborted; the partial answer is saved", "you #2, answer #3"]
-        person.enters("run it")
-        await person.asked("allow?")
-        person.types(CTRL_C)
-        shown = await person.prompted()
-        assert shown[-2:] == ["aborted; the partial answer is saved", "you #4, result #6"]
-        assert await person.says("and now?") == ["whole", "you #7, answer #8"]
-        person.types(CTRL_C)
-        await person.sees("press Ctrl-C again to exit")
+        person.types(f"queued words{ENTER}")
+        await person.sees("queued: queued words")
+        person.types(ESC)
+        shown = await person.sees("the queued answer")
+        assert "interrupted; what has arrived is kept" in shown
         await person.prompted()
+        person.enters("run it")
+        await person.asked("touch a.txt")
+        person.types(ESC)
+        await person.sees("interrupted; what has arrived is kept")
+        await person.prompted()
+        person.enters("wait for it")
+        await person.sees("❯ wait for it")
         person.types("half a line")
-        await person.sees("> half a line")
+        await person.until(lambda: person.line == "> half a line")
         person.types(CTRL_C)
         await person.until(lambda: person.line == ">")
-        person.types(f"x{EMPTY_LINE}{CTRL_C}")
-        await person.until(lambda: person.lines[-4:-2] == ["> half a line", ">"])
-        await person.prompted()
         person.types(CTRL_C)
-        await person.until(lambda: person.lines.count("press Ctrl-C again to exit") == 2)
-        await person.says("")
+        await person.sees("interrupted; what has arrived is kept")
+        await person.until(lambda: person.is_idle)
+        person.types(ESC)
+        await person.sees("press Esc again to edit the previous prompt")
+        person.types(ESC)
+        await person.until(lambda: person.line == "> wait for it")
+        person.types(f" no longer{ENTER}")
+        await person.sees("❯ wait for it no longer", "whole")
+        await person.until(lambda: person.is_idle)
         person.types(CTRL_C)
-        await person.until(lambda: person.lines[-3] == "press Ctrl-C again to exit")
-        await person.prompted()
+        await person.sees("press Ctrl-C again to exit")
         person.types(CTRL_C)
         assert (await person.is_left())[-1].startswith("resume with: clew --resume ")
 
     assert "Half an answer" in str(server.requests[1]["messages"])
+    asked = [one["content"] for one in server.requests[-1]["messages"] if one["role"] == "user"]
+    assert "wait for it" not in asked
+    assert asked[-1] == "wait for it no longer"
     assert not (place.project / "a.txt").exists()
-
-
-@pytest.mark.req("CLI-1", "TUI-1")
-async def test_a_long_wait_shows_its_seconds_and_an_empty_answer_is_reported(place: Place) -> None:
-    rest = Stall()
-    empty = ScriptedResponse(steps=[rest, delta("stop"), usage(9, 1), DONE])
-    async with fake_openai(empty) as server, clew_for(place, *at(server)) as person:
-        await person.prompted()
-        person.enters("go")
-        await person.sees("… 2 s, Ctrl-C aborts")
-        await person.sees("… 3 s, Ctrl-C aborts")
-        rest.release()
-        assert (await person.prompted())[0] == "the answer is empty"
-        assert "  /quit, /exit    exit; you can resume later" in await person.says("/help")
 
 
 @pytest.mark.req("CLI-1")
@@ -350,7 +356,7 @@ async def test_the_status_line_tells_model_mode_name_and_how_full_the_window_is(
         clew_for(place, *at(server, "--window", "10000")) as person,
     ):
         await person.says("one")
-        assert person.status == "gpt-4o · default · context 10% · 1,001/10,000 tokens"
+        assert "context 10% · 1,001/10,000 tokens · $" in person.status
         assert person.colour("context 10%") == "green"
         assert await person.says("/mode plan") == [
             "permission mode: plan (reads only; changes and commands are denied)"
@@ -359,8 +365,10 @@ async def test_the_status_line_tells_model_mode_name_and_how_full_the_window_is(
             "the session is now called the labyrinth"
         ]
         await person.says("two")
-        status = "gpt-4o · plan · the labyrinth · context 75% · 7,501/10,000 tokens"
-        assert person.status == status
+        assert person.status.startswith("gpt-4o · plan · the labyrinth · ")
+        assert "context 75%" in person.status
+        person.types("\x1b[Z")
+        await person.until(lambda: person.status.startswith("gpt-4o · default · the labyrinth"))
         assert person.colour("context 75%") == "brown"
         await person.says("three")
         assert "context 84%" in person.status
@@ -404,18 +412,13 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert re.fullmatch(r"tokens      3,901 → [\d,]{5}", tokens)
         assert kept == "kept        7 (#2, #12-#17) word for word"
         assert summarised == f"summarised  {gone} (summary written by rules, without a model)"
-        assert "notes.txt" in "\n".join(summary)
+        assert len(summary) <= 20
         assert len(server.requests) == 8
 
-        begun, _, *report, gauge = await person.says("/compact what colour it is")
-        assert begun == "compacting (manual) …"
-        assert report == [
-            f"  {kept}",
-            f"  summarised  {gone} (summary written by the model)",
-            "  attempt     gpt-4o: used (51 tokens, $0.0001)",
-            "  lost        nothing: all entries stay in the journal, and /undo restores the view",
-        ]
-        assert re.fullmatch(r"context \[█+░+\] 2\d%  ~[\d,]{5}/12,000 tokens  ok", gauge)
+        report = "\n".join(await person.says("/compact what colour it is"))
+        assert f"summarised  {gone} (summary written by the model)" in report
+        assert "attempt     gpt-4o: used (51 tokens, $0.0001)" in report
+        assert "/undo restores the view" in report
         assert "context 2" in person.status
         assert "what colour it is" in str(server.requests[8]["messages"])
         assert await person.says("/compact undo") == ["reverted the compaction #20"]
@@ -472,29 +475,18 @@ async def test_skills_and_agents_work_at_the_prompt(place: Place) -> None:
         await person.prompted()
         person.types("/gr")
         menu = await person.sees("what greet does")
-        assert menu[-2] == " /greet  what greet does"
+        assert " /greet  what greet does" in menu
         person.types(f"{TAB} Ada")
         await person.until(lambda: person.line == "> /greet Ada")
-        assert await person.says("") == ["Hello Ada", "you #3, answer #4"]
+        assert await person.sends() == ["Hello Ada"]
         assert sent(server).startswith("Greet Ada warmly.")
-        shown = await person.says("/survey the folder")
-        assert shown[0].startswith("  Explore starts: ")
-        assert shown[1:] == [
-            "  Explore → Glob *.txt",
-            "  Explore is done",
-            "There is one file.",
-            "you #6, answer #8",
-        ]
+        shown = "\n".join(await person.says("/survey the folder"))
+        assert "Explore" in shown
+        assert "There is one file." in shown
         assert person.is_bold("one file.")
-        assert await person.says("use an agent") == [
-            "→ Agent count the files",
-            "  Explore starts: count the files",
-            "  Explore → Glob *",
-            "  Explore is done",
-            "✓ Agent: one file",
-            "The agent says: one.",
-            "you #9, result #12, answer #13",
-        ]
+        shown = "\n".join(await person.says("use an agent"))
+        assert "✓ Agent count the files" in shown
+        assert "The agent says: one." in shown
 
 
 def _skill(place: Place, name: str, fields: str, body: str) -> None:
@@ -510,57 +502,49 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
         async with clew_for(place, *at(server)) as person:
             await person.says("begin the maze")
             await person.says("/rename maze")
-            assert await person.says("/reset") == [
-                "starting a new session; /resume returns to this one"
-            ]
+            person.enters("/reset")
+            await person.sees("starting a new session; /resume returns to this one")
+            await person.until(lambda: person.is_idle and "maze" not in person.status)
             assert "maze" not in person.status
-            assert await person.says("begin the garden") == ["second", "you #2, answer #3"]
+            assert await person.says("begin the garden") == ["second"]
             person.enters("/resume")
-            choice, answers = await person.asked("session?")
-            assert re.fullmatch(r"   1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", choice)
-            assert answers == "type a number, n for a new session, or Enter to stay"
-            await person.answers("7")
-            await person.asked("session?")
-            await person.answers("1")
-            assert (await person.prompted())[-3:] == [
-                "session maze: 3 entries",
-                "  you: begin the maze",
-                "  answer: first",
-            ]
-            assert person.status.startswith("gpt-4o · default · maze · context ")
+            shown = await person.sees("Which session?", "a new session")
+            assert re.search(
+                r"❯ 1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", "\n".join(shown)
+            )
+            person.types(f"{DOWN}{UP}{ENTER}")
+            await person.sees("session maze: 3 entries", "  you: begin the maze", "  answer: first")
+            assert person.status.startswith("gpt-4o · default · maze · ")
             await person.says("where are we?")
             await person.leaves()
         said = [message["content"] for message in server.requests[-1]["messages"][1:]]
         assert said == ["begin the maze", "first", "where are we?"]
         async with clew_for(place, *at(server, "--continue")) as person:
             shown = await person.prompted()
-            assert shown[-4:-1] == [
-                "session maze: 5 entries",
-                "  you: where are we?",
-                "  answer: third",
-            ]
+            assert "session maze: 5 entries" in shown
+        async with clew_for(place, *at(server, "--resume")) as person:
+            await person.sees("Which session do you want to resume?", "maze  (")
+            person.types("1")
+            await person.sees("session maze: 5 entries", "  answer: third")
+            await person.leaves()
 
 
 @pytest.mark.req("PRV-1", "CMP-13", "CMD-2", "PCX-1")
 async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place) -> None:
     async with (
-        fake_openai(text_response("from the first")) as first,
-        fake_openai(text_response("vom zweiten")) as second,
-        clew_for(
-            place, *at(first), OPENAI_BASE_URL=second.url, OPENAI_API_KEY="secret-key"
-        ) as person,
+        fake_openai(text_response("from the first"), text_response("vom zweiten")) as server,
+        clew_for(place, *at(server)) as person,
     ):
         await person.says("hello")
-        assert await person.says("/model openai_chat/gpt-4.1") == [
-            "switched to gpt-4.1: openai_chat, as OPENAI_API_KEY is set",
-        ]
-        assert person.status.startswith("gpt-4.1 · default · context ")
+        assert (await person.says("/model openai_chat/gpt-4.1"))[0].startswith(
+            "switched to gpt-4.1"
+        )
+        assert person.status.startswith("gpt-4.1 · default · ")
         assert await person.says("/language de") == ["answers will be in Deutsch"]
-        assert await person.says("and now?") == ["vom zweiten", "you #6, answer #7"]
+        assert await person.says("and now?") == ["vom zweiten"]
 
-    assert second.requests[0]["model"] == "gpt-4.1"
-    assert "de" in second.requests[0]["messages"][0]["content"]
-    assert len(first.requests) == 1
+    assert server.requests[1]["model"] == "gpt-4.1"
+    assert "de" in server.requests[1]["messages"][0]["content"]
 
 
 async def test_long_lines_are_broken_between_words_below_their_column(place: Place) -> None:

@@ -28,6 +28,7 @@ from clew.core.events import (
     ServerToolStarted,
     TaskStage,
     TextDelta,
+    TodosChanged,
     ToolEnded,
     ToolProgress,
     ToolStarted,
@@ -39,15 +40,18 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolResult
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
 from clew.tui.blocks import (
     AgentNote,
     Answer,
     Block,
     Compaction,
     Notice,
+    Plan,
     ServerTool,
     ShellOutput,
     Thinking,
+    Todos,
     ToolCall,
     UserPrompt,
 )
@@ -188,6 +192,7 @@ def test_a_call_that_waits_for_an_answer_says_so() -> None:
     )
     assert isinstance(made, ToolCall)
     assert (made.outcome, made.remedy) == ("denied", "ask")
+    assert made.seconds == 1.0
 
 
 def test_a_result_that_the_model_reads_in_part_says_so() -> None:
@@ -240,6 +245,32 @@ def test_a_compaction_and_the_ends_of_runs_are_reported() -> None:
     assert [block.level for block in made[2:] if isinstance(block, Notice)] == [
         *("info", "error", "warning", "warning")
     ]
+
+
+def test_a_plan_is_shown_when_it_is_asked_about_and_a_todo_list_when_it_changes() -> None:
+    stream = Stream()
+    items = (TodoItem(content="Fix"),)
+    request = PermissionRequest(
+        request_id="r",
+        tool_name="ExitPlanMode",
+        target="",
+        risk=Risk.INSPECT,
+        reason="",
+        arguments={"plan": "1. Look"},
+    )
+
+    made = stream.feed(
+        TextDelta("Here:"),
+        request,
+        start(name="TodoWrite"),
+        TodosChanged(items),
+        end(name="TodoWrite"),
+    )
+
+    assert made == [Answer(text="Here:"), Plan(text="1. Look"), Todos(items)]
+    stream.feed(UserMessage(text="go"))
+    assert stream.transcript.live is not None
+    assert stream.transcript.live.todos == items
 
 
 def test_numbered_blocks_can_be_found_again() -> None:

@@ -3,19 +3,22 @@
 import argparse
 from collections.abc import Sequence
 
-from clew.cli.argument_parser import CommandParser, suggest
-from clew.cli.argument_types import (
+from msgspec.structs import replace
+
+from clew.cli.argument_parser import (
+    CommandParser,
     parse_count,
     parse_dollars,
     parse_port,
     parse_rules,
     parse_window,
+    suggest,
 )
 from clew.cli.subcommands import SUMMARIES, add_subcommands
 from clew.core.permissions import PermissionMode
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
-from clew.sdk.spec import SessionSpec
+from clew.sdk.spec import EFFORTS, SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
@@ -33,11 +36,17 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         return parser().parse_args(argv)
     top = _top_parser()
     top.add_argument("start", nargs="?", metavar="PROMPT", help=argparse.SUPPRESS)
+    # Flags before a subcommand, which has others: `clew --base-url URL simulate FILE --ask MODEL`.
+    given = [each for each in argv if each not in ("-h", "--help")]
+    if argparse.ArgumentParser.parse_known_args(top, given)[0].start in SUMMARIES:
+        return parser().parse_args(argv)
     found = top.parse_args(argv)
     found.command = None
-    if found.start in SUMMARIES:
-        return parser().parse_args(argv)
+    if found.prompt == "" and found.start is not None:
+        # `clew -p --model NAME PROMPT`: the value of -p is at the end.
+        found.prompt, found.start = found.start, None
     _check_start(top, argv, found)
+    _check_print_flags(top, found)
     return found
 
 
@@ -63,6 +72,19 @@ def _check_start(
         if hint:
             shown = sanitize_line(start, _SHOWN)
             top.error(f"there is no command {shown}{hint} For a prompt: clew -- {shown}")
+
+
+def _check_print_flags(top: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    if found.prompt is not None:
+        return
+    given = {
+        "--output-format": found.output_format != "text",
+        "--input-format": found.input_format != "text",
+        "--json-schema": found.json_schema is not None,
+    }
+    for flag, is_given in given.items():
+        if is_given:
+            top.error(f"{flag} works in print mode only: add -p")
 
 
 def _top_parser() -> CommandParser:
@@ -135,6 +157,9 @@ def _add_model_group(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--window", type=parse_window, metavar="TOKENS", help="context window of the model"
+    )
+    group.add_argument(
+        "--effort", choices=EFFORTS, metavar="LEVEL", help="reasoning effort: low, medium or high"
     )
     group.add_argument(
         "--budget", type=parse_dollars, metavar="USD", help="stop before the session costs more"
@@ -219,8 +244,13 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
 
 
 def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionSpec:
-    """Return the session that the flags describe; `resume` names another one to resume."""
-    return SessionSpec(
+    """Return the session that the flags describe.
+
+    Args:
+        arguments: The flags.
+        resume: Another session, which the user opened later: it keeps its own model and mode.
+    """
+    spec = SessionSpec(
         cwd=str(working_folder()),
         provider=arguments.provider or "",
         base_url=arguments.base_url or "",
@@ -238,6 +268,12 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         log_level=arguments.log_level or "",
         allowed_tools=tuple(arguments.allowed_tools),
         disallowed_tools=tuple(arguments.disallowed_tools),
+        effort=arguments.effort or "",
         append_system_prompt=arguments.append_system_prompt or "",
         add_dirs=tuple(arguments.add_dirs),
+    )
+    if not resume:
+        return spec
+    return replace(
+        spec, provider="", base_url="", model="", window=None, permission_mode="", effort=""
     )

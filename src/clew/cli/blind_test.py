@@ -31,6 +31,7 @@ from clew.sdk.blind_test import (
 from clew.sdk.folders import working_folder
 from clew.sdk.simulation import SimulationOptions, write_chart
 from clew.sdk.spec import SessionSpec
+from clew.tui.signals import ending_signals, exit_code
 
 _MAX_NOTES = 12
 _WORTH_SAYING = 0.95
@@ -98,8 +99,10 @@ async def _ask(arguments: Namespace, options: BlindTestOptions, chart: Path | No
         _write_problems(report.scores.problems)
         if cost.calls and not arguments.yes and not await _is_confirmed():
             return 1
-        is_complete = await _run(test)
-        report = test.report()
+        code = await _run(test)
+        if code > 1:
+            return code
+        is_complete, report = code == 0, test.report()
         if is_complete and not report.scores.questions:
             write_err(f"{report.model} wrote no question that can be used; try a larger model")
         if chart is not None:
@@ -168,24 +171,38 @@ async def _is_confirmed() -> bool:
     return False
 
 
-async def _run(test: BlindTest) -> bool:
-    """Run the test; an error or an interruption says how to continue."""
+async def _run(test: BlindTest) -> int:
+    """Run the test and return the exit code; if it stops early, say how to continue."""
+    stopped, code = "", 1
     with ProgressBar() as bar:
 
         def show(progress: TestProgress) -> None:
             bar.show(progress.done, progress.total, progress.doing)
 
-        try:
-            await test.run(show)
-        except (ProviderError, BudgetReached) as error:
-            stopped = str(error)
-        except anyio.get_cancelled_exc_class():
-            _explain_stop(test, "interrupted")
-            raise
-        else:
-            return True
-    _explain_stop(test, stopped)
-    return False
+        async with anyio.create_task_group() as tasks:
+            received: list[int] = []
+            tasks.start_soon(_stop_on_signal, tasks.cancel_scope, received)
+            try:
+                await test.run(show)
+                code = 0
+            except (ProviderError, BudgetReached) as error:
+                stopped = str(error)
+            except anyio.get_cancelled_exc_class():
+                _explain_stop(test, "ended by a signal" if received else "interrupted")
+                raise
+            finally:
+                tasks.cancel_scope.cancel()
+    if stopped:
+        _explain_stop(test, stopped)
+    return exit_code(received[0]) if received else code
+
+
+async def _stop_on_signal(scope: anyio.CancelScope, received: list[int]) -> None:
+    """Cancel the test on a signal that ends the program."""
+    with anyio.open_signal_receiver(*ending_signals()) as signals:
+        async for number in signals:
+            received.append(number)
+            scope.cancel()
 
 
 def _explain_stop(test: BlindTest, why: str) -> None:

@@ -145,12 +145,18 @@ class _PrintJob:
             async for prompt in prompts:
                 self._printer.begin_prompt()
                 failure = await self._attempt(session, prompt)
-                if self._printer.left_by or self._usage_error is not None:
+                if self._is_over:
                     break
                 if failure is None or self._printer.style != "text":
                     code = await self._printer.end_prompt(failure)
                     self._code = _exit_code(failure) or code or self._code
         return failure
+
+    @property
+    def _is_over(self) -> bool:
+        """True when no further prompt makes sense."""
+        printer = self._printer
+        return bool(printer.left_by or printer.is_lost or self._usage_error is not None)
 
     async def _attempt(self, session: SessionClient, prompt: str) -> ClewError | None:
         try:
@@ -160,7 +166,7 @@ class _PrintJob:
         return None
 
     async def _execute(self, session: SessionClient, prompt: str) -> None:
-        printer, line = self._printer, prompt.strip()
+        line = prompt.strip()
         name = line[1:].split(maxsplit=1)[:1] if line.startswith("/") else []
         known = [command.name for command in await session.commands()] if name else []
         if not name or name[0].lower() not in (one.lower() for one in known):
@@ -171,13 +177,7 @@ class _PrintJob:
             await self._ask(session, prompt)
             return
         outcome, result = await run_line(session, line)
-        reply = make_reply(outcome, result, line)
-        if reply.pick is not None or reply.open is not None:
-            raise SessionError(
-                f"/{outcome.name} works only at the interactive prompt; choose the session with"
-                " --continue, --resume ID or --fork ID, or start a new one without them"
-            )
-        printer.show_reply(reply)
+        self._printer.show_reply(make_reply(outcome, result))
 
     async def _ask(self, session: SessionClient, prompt: str) -> None:
         if self._schema is None:

@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from clew.cli.arguments import session_spec
@@ -14,7 +15,13 @@ from clew.sdk.settings import LoadedSettings, ProjectSettings
 from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Notice
 from clew.tui.picker import Row, can_draw, pick
-from clew.tui.program import ProgramOptions, line_width, run, terminal_theme
+from clew.tui.program import (
+    ProgramOptions,
+    choose_session,
+    line_width,
+    run,
+    terminal_theme,
+)
 from clew.tui.rendering import render_block
 from clew.tui.standard_output import write_out
 
@@ -34,8 +41,13 @@ def run_prompt(arguments: Namespace) -> int:
             arguments.latest = False
         return session_spec(arguments, resume=session_id)
 
+    options = ProgramOptions(environ=environ, plain=plain)
+    if arguments.resume == "":
+        arguments.resume = choose_session(options)
+        if arguments.resume is None:
+            return 0
     first = (arguments.start or "").strip()
-    return run(spec_for, ProgramOptions(environ=environ, plain=plain, first=first))
+    return run(spec_for, replace(options, first=first))
 
 
 def ask_to_trust(
@@ -49,6 +61,9 @@ def ask_to_trust(
         cwd: The folder.
         plain: Ask without drawing.
         environ: Environment variables; by default those of the process.
+
+    Raises:
+        KeyboardInterrupt: The user leaves the question without an answer.
     """
     settings = ProjectSettings(cwd, environ)
     loaded = settings.load()
@@ -59,7 +74,10 @@ def ask_to_trust(
     for line in _list_withheld(loaded):
         write_out(render_block(Notice(line), width=line_width(), theme=theme))
     rows = [Row("yes, I trust this folder", key="y"), Row("no, ignore these settings", key="n")]
-    if pick("Do you trust this folder?", rows, theme=theme, live=live) == 0:
+    choice = pick("Do you trust this folder?", rows, theme=theme, live=live)
+    if choice is None:
+        raise KeyboardInterrupt
+    if choice == 0:
         settings.accept(loaded)
         write_out("accepted until one of these files changes\n")
     else:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.cli.argument_types import parse_count, parse_dollars, parse_window
+from clew.cli.argument_parser import parse_count, parse_dollars, parse_window
 
 
 def add_simulate(simulate: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.cli.argument_types import parse_count, parse_port, parse_window
+from clew.cli.argument_parser import parse_count, parse_port, parse_window
 from clew.cli.simulate_arguments import add_simulate
 
 SUMMARIES = {

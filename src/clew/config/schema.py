@@ -249,6 +249,12 @@ class SessionSection(Section, frozen=True):
     detect_loops: Maybe[
         Annotated[bool, _about("Stop a model that repeats the same call; true.")]
     ] = UNSET
+    effort: Maybe[
+        Annotated[
+            Literal["low", "medium", "high"],
+            _about("How much the model reasons, where it has that choice."),
+        ]
+    ] = UNSET
     recall: Maybe[
         Annotated[bool, _about("Let the model look up what left the context window; true.")]
     ] = UNSET
@@ -267,6 +273,40 @@ class SandboxSection(Section, frozen=True):
     allow_network: Maybe[
         Annotated[bool, _about("Give commands in the sandbox network access; true.")]
     ] = UNSET
+
+
+class TerminalSection(Section, frozen=True):
+    """How the terminal looks and behaves."""
+
+    theme: Maybe[
+        Annotated[
+            Literal["dark", "light", "colour-blind"], _about("The colours of the terminal; dark.")
+        ]
+    ] = UNSET
+    vi_mode: Maybe[Annotated[bool, _about("Edit the input with the keys of vi; false.")]] = UNSET
+    title: Maybe[Annotated[bool, _about("Show the session in the window title; true.")]] = UNSET
+    notify: Maybe[
+        Annotated[
+            Literal["off", "bell", "osc9", "both"],
+            _about("How to tell you that a long run has ended or asks: both."),
+        ]
+    ] = UNSET
+    notify_after: Maybe[
+        Annotated[int, Meta(ge=0), _about("Seconds without a key before that is done; 10.")]
+    ] = UNSET
+    key_bindings: Annotated[
+        dict[str, str], _about("The keys of actions, such as c-o for `expand`.")
+    ] = {}
+
+
+class StatusLineSection(Section, frozen=True):
+    """A command whose output is the status line, in the format of Claude Code."""
+
+    command: Annotated[
+        str, Meta(min_length=1), _about("A shell command; it reads JSON and prints one line.")
+    ]
+    type: Maybe[Annotated[Literal["command"], _about("Always `command`.")]] = UNSET
+    padding: Maybe[Annotated[int, Meta(ge=0, le=20), _about("Spaces before the line; 0.")]] = UNSET
 
 
 class SettingsFile(Section, frozen=True):
@@ -294,3 +334,5 @@ class SettingsFile(Section, frozen=True):
     context: ContextSection = ContextSection()
     session: SessionSection = SessionSection()
     sandbox: SandboxSection = SandboxSection()
+    terminal: TerminalSection = TerminalSection()
+    status_line: Maybe[StatusLineSection] = UNSET

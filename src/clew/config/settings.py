@@ -32,9 +32,21 @@ from clew.config.schema import (
     SandboxSection,
     SessionSection,
     SettingsFile,
+    StatusLineSection,
+    TerminalSection,
 )
-from clew.config.trust import ScreenedLayer, Trust, WithheldSetting, danger_rank, screen_layer
+from clew.config.trust import (
+    TOOL_FOLDER,
+    ScreenedLayer,
+    Trust,
+    WithheldSetting,
+    danger_rank,
+    read_tool_files,
+    screen_layer,
+    withhold_tools,
+)
 from clew.core.permissions import PermissionMode
+from clew.files.safe_read import FileContent
 from clew.hooks.settings import HookTable, merge_tables
 from clew.permissions.rules import Rule
 
@@ -76,6 +88,8 @@ class Settings:
     context: ContextSection = field(default_factory=ContextSection)
     session: SessionSection = field(default_factory=SessionSection)
     sandbox: SandboxSection = field(default_factory=SandboxSection)
+    terminal: TerminalSection = field(default_factory=TerminalSection)
+    status_line: StatusLineSection | None = None
     unused: tuple[UnusedKey, ...] = ()
 
 
@@ -100,6 +114,8 @@ def build_settings(
         context=file.context,
         session=file.session,
         sandbox=file.sandbox,
+        terminal=file.terminal,
+        status_line=file.status_line or None,
         unused=tuple(
             UnusedKey(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
         ),
@@ -191,6 +207,8 @@ class LoadedSettings:
     """The files that each value comes from, by its path."""
     environ: Mapping[str, str] = field(repr=False)
     """The environment, with the variables of the settings."""
+    tool_files: tuple[FileContent, ...] = field(repr=False)
+    """The project's own tools, to be loaded only if the folder is accepted."""
     cwd: Path
     _user_home: Path = field(repr=False)
     _own_environ: Mapping[str, str] = field(repr=False)
@@ -199,6 +217,7 @@ class LoadedSettings:
         """Return the settings that apply when the user accepts exactly the files that were read."""
         return _combine(
             self.layers,
+            self.tool_files,
             cwd=self.cwd,
             user_home=self._user_home,
             environ=self._own_environ,
@@ -229,7 +248,8 @@ def load_settings(
     layers = tuple(
         read_layer(place) for place in list_paths(cwd, user_home=user_home, clew_home=clew_home)
     )
-    return _combine(layers, cwd=cwd, user_home=user_home, environ=environ, accepted=accepted)
+    tools = read_tool_files(cwd / ".clew")
+    return _combine(layers, tools, cwd=cwd, user_home=user_home, environ=environ, accepted=accepted)
 
 
 def load_sound(
@@ -242,7 +262,9 @@ def load_sound(
         found = find_layer_mistakes(place)
         mistakes += found
         layers.append(Layer(place=place) if found else read_layer(place))
-    loaded = _combine(tuple(layers), cwd=cwd, user_home=user_home, environ=environ, accepted=True)
+    loaded = _combine(
+        tuple(layers), (), cwd=cwd, user_home=user_home, environ=environ, accepted=True
+    )
     return loaded, mistakes
 
 
@@ -272,17 +294,18 @@ def compute_fingerprint(files: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()
 
 
-def project_files(layers: Iterable[Layer]) -> dict[str, bytes]:
+def project_files(layers: Iterable[Layer], tools: Iterable[FileContent] = ()) -> dict[str, bytes]:
     """Return the contents of the project's own files that exist, by label, in order."""
     return {
         layer.label: layer.content
         for layer in layers
         if layer.is_project and layer.content is not None
-    }
+    } | {f"{TOOL_FOLDER}/{file.path.name}": file.content for file in tools}
 
 
 def _combine(
     layers: tuple[Layer, ...],
+    tools: tuple[FileContent, ...],
     *,
     cwd: Path,
     user_home: Path,
@@ -300,16 +323,18 @@ def _combine(
         document = merge(document, screened.data)
         applied.append((layer, screened.data))
         withheld += screened.withheld
+    withheld += [] if accepted else withhold_tools(tools)
     settings = build_settings(document, applied, cwd=cwd, user_home=user_home)
     return LoadedSettings(
         settings=settings,
         layers=layers,
         withheld=tuple(sorted(withheld, key=danger_rank)),
-        fingerprint=compute_fingerprint(project_files(layers).items()),
+        fingerprint=compute_fingerprint(project_files(layers, tools).items()),
         accepted=accepted,
         document=document,
         origins=_origins(applied),
         environ={**environ, **settings.env},
+        tool_files=tools,
         cwd=cwd,
         _user_home=user_home,
         _own_environ=environ,

@@ -23,8 +23,13 @@ from clew.core.redaction import redact
 from clew.core.text import truncate
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import file_lock
+from clew.files.safe_read import FileContent, read_folder
 
+TOOL_FOLDER = "tools"
+"""In `.clew` of a project, and in Clew's folder of the user."""
 _PRIVATE_FILE = 0o600
+_MAX_TOOLS = 50
+_MAX_TOOL_BYTES = 1_000_000
 
 
 class _Folder(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -134,7 +139,7 @@ _MODES = tuple(str(mode) for mode in PermissionMode)
 """The strictest first."""
 _MAX_SHOWN = 200
 _BY_DANGER: tuple[tuple[str, ...], ...] = (
-    ("hooks.",),
+    ("hooks.", "statusLine", "tools"),
     ("env.",),
     ("currentProvider", "provider"),
     ("permissions.allow",),
@@ -150,6 +155,19 @@ class WithheldSetting(Struct, frozen=True, kw_only=True):
     key: str
     why: str
     """What it would do; continues a sentence that begins with the key."""
+
+
+def read_tool_files(folder: Path) -> tuple[FileContent, ...]:
+    """Return the Python files in the folder for tools, each with the content that is trusted."""
+    return read_folder(folder / TOOL_FOLDER, ".py", max_files=_MAX_TOOLS, max_bytes=_MAX_TOOL_BYTES)
+
+
+def withhold_tools(files: Sequence[FileContent]) -> list[WithheldSetting]:
+    """Return what the user must accept before the tools of a project are loaded."""
+    return [
+        WithheldSetting(path=file.path, key=TOOL_FOLDER, why="run as Python code inside Clew")
+        for file in files
+    ]
 
 
 class ScreenedLayer(Struct, frozen=True, kw_only=True):
@@ -223,6 +241,7 @@ _HARMLESS = frozenset(
         ("permissions", "deny"),
         ("permissions", "disableBypassPermissionsMode"),
         ("session", "recall"),
+        ("terminal", "theme"),
     }
 )
 
@@ -310,8 +329,14 @@ def _reasons(path: Names, value: Any) -> Iterator[str]:
         case (("provider" | "providers"), *_):
             yield "changes the connection to a provider"
         case _:
-            too_low = ", too low to work with" if _is_crippling(path, value) else ""
-            yield f"would be {str(value).lower()}{too_low}"
+            yield _describe(path, value)
+
+
+def _describe(path: Names, value: Any) -> str:
+    if path == ("statusLine", "command"):
+        return f"runs `{value}` for the status line"
+    too_low = ", too low to work with" if _is_crippling(path, value) else ""
+    return f"would be {str(value).lower()}{too_low}"
 
 
 def _host(address: str) -> str:

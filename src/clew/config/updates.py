@@ -14,7 +14,7 @@ from clew.config.documents import InvalidSetting, parse_document
 from clew.config.layers import SettingsPath, SettingsScope, parse_layer, read_bytes
 from clew.config.schema import Section, SettingsFile
 from clew.config.schema_info import dict_value_type, key_spellings, section_types, union_members
-from clew.config.settings import LoadedSettings, compute_fingerprint
+from clew.config.settings import LoadedSettings, compute_fingerprint, project_files
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
@@ -243,5 +243,7 @@ def _keep_trust(
     if not trusted or files.get(place.label) != before:
         return
     files[place.label] = after
+    tools = project_files((), loaded.tool_files)
     there = [(label, content) for label, content in files.items() if content is not None]
+    there += tools.items()
     trust.accept(loaded.cwd, compute_fingerprint(there))

@@ -271,11 +271,14 @@ def _read_body(raw: bytes, schema: int) -> Body:
     return _known.decode(raw)
 
 
+NO_SPENDING = Spending()
+
+
 def spending_of(body: Body) -> Spending:
-    """Return the cost of the model call behind `body`; zero for an entry without a call."""
+    """Return the cost of the model call behind `body`; `NO_SPENDING` for one without a call."""
     match body:
         case MessageAdded(usage=None, cost=None, uncounted=False):
-            return Spending()
+            return NO_SPENDING
         case MessageAdded(usage=usage, cost=cost) | Charged(usage=usage, cost=cost):
             return Spending(
                 usd=cost or 0.0,
@@ -285,7 +288,7 @@ def spending_of(body: Body) -> Spending:
                 usage=usage or Usage(),
             )
         case _:
-            return Spending()
+            return NO_SPENDING
 
 
 def total_spending(entries: Iterable[Entry]) -> Spending:

@@ -128,7 +128,9 @@ def first_argument(arguments: str) -> str:
 
 def diff_lines(change: FileChange | None) -> tuple[DiffLine, ...]:
     """Return the lines of a change for display; empty when nothing changed."""
-    lines = [line for hunk in (change.hunks if change else ()) for line in _hunk_lines(hunk)]
+    if change is None:
+        return ()
+    lines = [line for hunk in change.hunks for line in _hunk_lines(hunk)]
     if len(lines) > _MAX_DIFF:
         more = f"… {len(lines) - _MAX_DIFF:,} more lines"
         lines = [*lines[:_MAX_DIFF], DiffLine(type="hunk", text=more)]

@@ -3,7 +3,7 @@
 Most sessions run without a log, so this module imports nothing that only a log writer needs.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -65,6 +65,10 @@ class SessionLogger(Protocol):
         Raises:
             ConfigError: The logger still belongs to another open session.
         """
+        ...
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Redact more texts from now on: the session has learned the key of another provider."""
         ...
 
     def __call__(self, event: Event) -> None:

@@ -1,7 +1,7 @@
 """`SessionLog` writes the log of a session while it runs."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -109,6 +109,10 @@ class SessionLog:
         if session.resumed:
             with self._file.guard():
                 self._start()
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Redact more texts from now on, such as the key of another provider."""
+        self._file.redaction.hide(values)
 
     def __call__(self, event: Event) -> None:
         """Log an event."""

@@ -26,6 +26,8 @@ from clew.permissions.shell.tables.git_readers import GIT_FLAGS, GIT_READERS, Gi
 _MAX_MATCHES = 1_000
 _MAX_WILD_FOLDERS = 2
 _VERSIONS = frozenset({"python", "python3", "node"})
+_MAY_MATCH_ABOVE = re.compile(r"\.[*?]+|\.\.?\*+")
+"""Patterns for which some versions of bash take `..` for a match."""
 _SPLIT_NAME = re.compile(r"[\s*?\[\\]")
 """What the shell splits or expands in the value of a variable without quotes."""
 _WILD = re.compile(r"[*?\[]")
@@ -162,6 +164,8 @@ def _expand(word: ShellWord, dirs: WorkingDirs) -> tuple[str, ...] | None:
     *folders, _ = word.text.split("/")
     wild = sum(bool(_WILD.search(folder)) for folder in folders)
     if set("[\\~") & set(word.text) or wild > _MAX_WILD_FOLDERS:
+        return None
+    if any(_MAY_MATCH_ABOVE.fullmatch(part) for part in word.text.split("/")):
         return None
     found: list[str] = []
     for folder in dirs.folders:

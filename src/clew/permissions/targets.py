@@ -1,6 +1,6 @@
 """The files that a call refers to now: a decision holds only as long as they stay the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clew.core.permissions import Access, TargetKind
@@ -15,14 +15,12 @@ def find_targets(access: Access, cwd: Path) -> tuple[str, ...]:
 
     Compare the result with an earlier one to see whether a folder was replaced by a link.
     """
-    return tuple(str(path) for path in _iter_targets(access, cwd) if path is not None)
-
-
-def _iter_targets(access: Access, cwd: Path) -> Iterator[Path | None]:
+    found: Iterable[Path | None] = ()
     if access.kind is TargetKind.PATH:
-        yield from (resolve(target, cwd) for target in access.targets)
+        found = (resolve(target, cwd) for target in access.targets)
     elif is_command(access):
-        yield from _find_in_lines(access, cwd)
+        found = _find_in_lines(access, cwd)
+    return tuple(str(path) for path in found if path is not None) if found else ()
 
 
 def _find_in_lines(access: Access, cwd: Path) -> Iterator[Path | None]:

@@ -34,7 +34,7 @@ class JsonBody(aiohttp.Payload):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data, content_type="application/json")
-        self._size = len(data)
+        self._size = self._length = len(data)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Return the body as text."""
@@ -42,6 +42,9 @@ class JsonBody(aiohttp.Payload):
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Send the body block by block, with back pressure."""
+        if self._length <= PIECE:
+            await writer.write(self._value)
+            return
         data = memoryview(self._value)
         for start in range(0, len(data), PIECE):
             await writer.write(data[start : start + PIECE])
@@ -63,16 +66,13 @@ class HttpResponse:
         self._response = response
         self._endpoint = endpoint
         self._provider = provider
+        self.content_type = response.content_type if "Content-Type" in response.headers else ""
+        """The declared media type; empty if there is none."""
 
     @property
     def is_json(self) -> bool:
         """True when the server sends one JSON document instead of an event stream."""
-        return self._response.content_type == "application/json"
-
-    @property
-    def content_type(self) -> str:
-        """The declared media type; empty if there is none."""
-        return self._response.content_type if "Content-Type" in self._response.headers else ""
+        return self.content_type == "application/json"
 
     async def read(self) -> bytes:
         """Return the next bytes as they arrive; empty at the end."""
@@ -115,7 +115,8 @@ class HttpResponse:
     def close(self) -> None:
         """Release the connection; it is reused if the response was read to its end."""
         self._open_ones.discard(self)
-        self._response.close()
+        if not self._response.closed:
+            self._response.close()
 
 
 class Connections:

@@ -6,6 +6,7 @@ Data for `clew.providers.compatible`. For a profile of your own use
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -192,3 +193,26 @@ def find_profile(name: str) -> Profile:
         f"There is no profile {name!r}. Available: {', '.join(sorted(PROFILES))}."
         " For any other server, use OpenAIChat with its base URL."
     )
+
+
+def ollama_address(host: str) -> str:
+    """Return the base URL for `OLLAMA_HOST`: `host`, `host:port` or `http://host:port`.
+
+    A server that listens on all addresses is reached through loopback.
+
+    Raises:
+        ConfigError: The value has another format.
+    """
+    scheme, found, rest = host.strip().partition("://")
+    # Like Ollama: with a scheme, the default port is that of the scheme.
+    usual = {"http": 80, "https": 443}.get(scheme, 0) if found else 11_434
+    parts = urlsplit(f"//{(rest if found else scheme).partition('/')[0]}")
+    try:
+        port = parts.port or usual
+    except ValueError:
+        port = 0
+    if not port:
+        raise ConfigError(f"OLLAMA_HOST is {host!r}: use host, host:port or http://host:port")
+    name = parts.hostname or "127.0.0.1"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
+    return f"{scheme if found else 'http'}://{f'[{name}]' if ':' in name else name}:{port}/v1"

@@ -5,15 +5,16 @@ identifies the family. Creating a provider imports its adapter.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError, UnknownModel
+from clew.files.entry_points import load_installed
 from clew.providers.catalogue import SMOLLM2
-from clew.providers.profiles import PROFILES, Profile
+from clew.providers.profiles import PROFILES, Profile, ollama_address
 from clew.providers.protocol import Provider
 
 if TYPE_CHECKING:
@@ -243,29 +244,6 @@ _OWN = (
 )
 
 
-def ollama_address(host: str) -> str:
-    """Return the base URL for `OLLAMA_HOST`: `host`, `host:port` or `http://host:port`.
-
-    A server that listens on all addresses is reached through loopback.
-
-    Raises:
-        ConfigError: The value has another format.
-    """
-    scheme, found, rest = host.strip().partition("://")
-    # Like Ollama: with a scheme, the default port is that of the scheme.
-    usual = {"http": 80, "https": 443}.get(scheme, 0) if found else 11_434
-    parts = urlsplit(f"//{(rest if found else scheme).partition('/')[0]}")
-    try:
-        port = parts.port or usual
-    except ValueError:
-        port = 0
-    if not port:
-        raise ConfigError(f"OLLAMA_HOST is {host!r}: use host, host:port or http://host:port")
-    name = parts.hostname or "127.0.0.1"
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
-    return f"{scheme if found else 'http'}://{f'[{name}]' if ':' in name else name}:{port}/v1"
-
-
 def _of_profile(profile: Profile) -> ProviderFamily:
     family = ProviderFamily(
         name=profile.name,
@@ -293,9 +271,35 @@ class ModelMatch(Struct, frozen=True, kw_only=True):
 
 
 def find_family(name: str) -> ProviderFamily | None:
-    """Return the family with that name; case and punctuation do not matter (`LM Studio`)."""
+    """Return the family with that name; case and punctuation do not matter (`LM Studio`).
+
+    Raises:
+        ConfigError: An installed package offers it, but cannot be imported.
+    """
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
-    return next((FAMILIES[key] for key in FAMILIES if key.replace("_", "") == plain), None)
+    own = next((FAMILIES[key] for key in FAMILIES if key.replace("_", "") == plain), None)
+    return own or _find_installed(name)
+
+
+@lru_cache
+def _find_installed(name: str) -> ProviderFamily | None:
+    """Return the family that an installed package offers as an entry point `clew.providers`."""
+    made = load_installed("clew.providers", name)
+    if made is None or isinstance(made, ProviderFamily):
+        return made
+    return ProviderFamily(name=name, make=made, needs_key=False)
+
+
+def get_family(name: str) -> ProviderFamily:
+    """Return the family with exactly that name.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    family = FAMILIES.get(name) or find_family(name)
+    if family is None:
+        raise ConfigError(f"there is no provider {name}; available: {', '.join(FAMILIES)}")
+    return family
 
 
 def find_model(model: str) -> ModelMatch:
@@ -360,7 +364,7 @@ def build_provider(profile: ProviderProfile, environ: Mapping[str, str]) -> Prov
     Raises:
         ConfigError: An option is invalid, or the provider cannot do what the profile enables.
     """
-    family = FAMILIES[profile.type]
+    family = get_family(profile.type)
     options, web_tools = split_options(profile)
     settings = family.settings(environ, base_url=profile.base_url, api_key=profile.api_key)
     return family.make(replace(settings, timeout=profile.timeout, options=options, **web_tools))

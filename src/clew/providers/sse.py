@@ -56,7 +56,9 @@ class EventParser:
             self._at_start = False
             lines[0] = lines[0].removeprefix(_BOM)
         for line in lines:
-            if line:
+            if line.startswith(b"data: "):
+                self._data.append(line[6:].decode(errors="replace"))
+            elif line:
                 name, _, value = line.partition(b":")
                 if name == b"data":
                     self._data.append(value.removeprefix(b" ").decode(errors="replace"))

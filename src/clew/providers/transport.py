@@ -83,7 +83,9 @@ class Transport:
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.safe_url!r})"
 
-    async def send(self, path: str, body: bytes | None, *, method: str = "POST") -> ResponseStream:
+    def send(
+        self, path: str, body: bytes | None, *, method: str = "POST"
+    ) -> Awaitable[ResponseStream]:
         """Send one request and return its response, which has a success status.
 
         Raises:
@@ -96,7 +98,7 @@ class Transport:
             from clew.providers.connections import Connections  # noqa: PLC0415
 
             self._connections = Connections(provider=self.provider, client=self._client)
-        return await self._connections.send(self.endpoint, path, body, method)
+        return self._connections.send(self.endpoint, path, body, method)
 
     async def aclose(self) -> None:
         """Cancel open requests and close the transport's own client; calling it twice is safe."""
@@ -130,8 +132,9 @@ async def stream_call(
     Busy servers are retried, but never after the first chunk of a response. A JSON document instead
     of an event stream is accepted too.
     """
-    for attempt in count(1):
-        begun = False
+    attempt = 0
+    while True:
+        attempt, begun = attempt + 1, False
         try:
             guard = ResponseGuard(transport.endpoint, transport.provider)
             response, first = await guard.wait(_open(transport, path, body))

@@ -19,12 +19,13 @@ from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
+from clew.extensions.user_tools import shorten_origins
 from clew.hooks.context import AgentTask, HookContext, RuleMatcher
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
-from clew.providers.registry import FAMILIES, split_options
+from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
@@ -38,7 +39,13 @@ from clew.sdk.permissions import (
     list_denied,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
-from clew.sdk.session_parts import Blueprint, SessionParts, offers_agents, write_prompt
+from clew.sdk.session_parts import (
+    RESERVED_TOOLS,
+    Blueprint,
+    SessionParts,
+    offers_agents,
+    write_prompt,
+)
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
@@ -75,6 +82,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             blueprint.homes,
             blueprint.environ,
             accepted=options.get("accepted"),
+            load_tools=not options.keys() & {"tools", "session"},
         )
     )
     store = _find_store(blueprint)
@@ -134,6 +142,8 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
+        self._origins: Mapping[str, str] = {}
+        self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
 
     def build(self) -> "BuiltSession":
@@ -179,6 +189,8 @@ class _Builder:
             name=options.get("name", ""),
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
+            tool_origins=self._origins,
+            warnings=(*self._scan.warnings, *self._tool_warnings),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
@@ -218,13 +230,20 @@ class _Builder:
     def _tools(self) -> list[Tool]:
         if (session := self._options.get("session")) is not None:
             return list(session.state.tools.values())
-        given = self._options.get("tools")
+        given, extra = self._options.get("tools"), self._options.get("extra_tools", ())
         if given is None:
             given = builtin_tools(
                 sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
                 search=search_backend(self._blueprint.environ),
             )
-        return drop_denied([*given, *self._options.get("extra_tools", ())], self._blueprint)
+            extra = [*extra, *self._add_user_tools([*given, *extra])]
+        return drop_denied([*given, *extra], self._blueprint)
+
+    def _add_user_tools(self, known: Sequence[Tool]) -> list[Tool]:
+        taken = {*(tool.spec.name for tool in known), *RESERVED_TOOLS}
+        found, self._tool_warnings = self._scan.user_tools.merge(taken)
+        self._origins = shorten_origins(found, self._blueprint.homes.user)
+        return [one.tool for one in found]
 
     def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
         blueprint = self._blueprint
@@ -298,7 +317,7 @@ class _Builder:
         if (session := self._options.get("session")) is not None:
             return session.journal.view.setup.model.name
         name = self._blueprint.provider.name
-        family = FAMILIES.get(name)
+        family = FAMILIES.get(name) or find_family(name)
         model = (
             self._options.get("model")
             or (self._profile.model if self._profile is not None else "")
@@ -332,7 +351,13 @@ def make_hooks(
         )
         return (await agents.run(request)).text
 
-    values = tuple(agents.options.get("redact_values", ()))
+    def redact_output(text: str) -> str:
+        values = tuple(agents.options.get("redact_values", ()))
+        if agents.parent is not None:
+            # With another model, the session may know another key.
+            values += agents.parent.state.tool_context.redact_values or ()
+        return redact(text, extra_values=values)
+
     context = HookContext(
         project=blueprint.cwd,
         environ=loaded.environ,
@@ -340,7 +365,7 @@ def make_hooks(
         ask=ask,
         run_agent=run_agent,
         holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
-        redact=partial(redact, extra_values=values),
+        redact=redact_output,
     )
     return HookRunner(table, context)
 

@@ -19,10 +19,16 @@ import msgspec
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
 from clew.core.redaction import redact
+from clew.core.text import pluralize
+from clew.extensions.user_tools import shorten_origins
+from clew.files.entry_points import find_installed
 from clew.providers.embedded.model_file import model_path, verify
-from clew.providers.profiles import PROFILES
-from clew.providers.registry import FAMILIES, ollama_address
+from clew.providers.profiles import PROFILES, ollama_address
+from clew.providers.registry import FAMILIES
 from clew.sdk.folders import Homes
+from clew.sdk.project_scan import load_extensions
+from clew.sdk.session_parts import RESERVED_TOOLS
+from clew.sdk.settings import load_project_settings
 from clew.sdk.system_checks import (
     Check,
     Finding,
@@ -36,6 +42,7 @@ from clew.sdk.system_checks import (
     check_store,
     check_versions,
 )
+from clew.tools.builtin import builtin_tools
 
 __all__ = ["Check", "Finding", "Level", "Machine", "diagnose", "this_machine"]
 
@@ -74,6 +81,7 @@ def diagnose(machine: Machine, extra: Sequence[Check] = ()) -> list[Finding]:
         check_keys,
         *(partial(check_server, name) for name in machine.servers),
         check_embedded,
+        check_extensions,
         check_programs,
         check_sandbox,
         *extra,
@@ -164,6 +172,31 @@ def check_embedded(machine: Machine) -> Iterator[Finding]:
         yield Finding(name="embedded", level=Level.MISSING, text=str(error))
     else:
         yield Finding(name="embedded", level=Level.OK, text=f"the model is at {path}")
+
+
+def check_extensions(machine: Machine) -> Iterator[Finding]:
+    """Check tools, providers and stores of the user's own; loads the tools."""
+    homes = Homes(user=machine.user_home, clew=machine.clew_home)
+    with suppress(ConfigError):
+        loaded = load_project_settings(machine.cwd, homes, machine.environ)
+        found = load_extensions(loaded, homes)
+        free, warnings = found.merge(
+            {*(tool.spec.name for tool in builtin_tools()), *RESERVED_TOOLS}
+        )
+        for name, origin in shorten_origins(free, homes.user).items():
+            yield Finding(name="tools", level=Level.OK, text=f"{name} from {origin}")
+        for text in (*found.problems, *warnings):
+            yield Finding(name="tools", level=Level.MISSING, text=text)
+        if loaded.tool_files and not loaded.accepted:
+            yield Finding(
+                name="tools",
+                level=Level.NOTE,
+                text=f"{pluralize(len(loaded.tool_files), 'file')} in .clew/tools not loaded",
+                remedy="read them, then: clew config accept",
+            )
+    for kind in ("providers", "stores"):
+        for part in find_installed(f"clew.{kind}"):
+            yield Finding(name=kind, level=Level.OK, text=f"{part.name} from {part.origin}")
 
 
 def _get(address: str) -> tuple[int, bytes]:

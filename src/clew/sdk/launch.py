@@ -49,6 +49,10 @@ class LaunchedSession:
     home: Path
     """The user's own folder."""
 
+    def list_secrets(self) -> tuple[str, ...]:
+        """Return the secrets that the session knows: the keys of providers, and what you named."""
+        return self.session.session.state.tool_context.redact_values or ()
+
     def take_sandbox_notice(self) -> str:
         """Return what commands can do, unless this user was told so before."""
         return take_notice(self.home, "sandbox", self.sandbox)
@@ -140,6 +144,8 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
         options["name"] = spec.name
     if spec.language:
         options["language"] = spec.language
+    if spec.effort:
+        options["effort"] = spec.effort
     options["append_system_prompt"] = spec.append_system_prompt
     if spec.answer_schema:
         _require_schema(options, spec.answer_schema, choice.provider.name)

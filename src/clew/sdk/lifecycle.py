@@ -61,7 +61,7 @@ class Lifecycle:
                 await self.host.start()
                 built = self.runner.built = await build_session(self._blueprint())
                 built.commands.run_skill_as_prompt = self._run_skill
-                for text in built.parts.scan.warnings:
+                for text in built.parts.warnings:
                     self.bus.publish(Warned(text))
             return self.runner.built
 

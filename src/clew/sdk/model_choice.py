@@ -26,6 +26,7 @@ from clew.providers.registry import (
     build_provider,
     find_family,
     find_model,
+    get_family,
 )
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.saved_model import SavedModel, without_secrets
@@ -140,7 +141,7 @@ class ModelChooser:
         return self._use_family(asked, base_url=base_url)
 
     def _use_profile(self, profile: ResolvedProvider, model: str = "") -> ModelChoice:
-        family = FAMILIES[profile.type]
+        family = get_family(profile.type)
         name = model or profile.model or family.default_model
         if not name:
             raise UnknownModel(f"the provider {profile.name} in the settings names no model")

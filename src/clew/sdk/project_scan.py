@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.config.settings import LoadedSettings, Settings
+from clew.config.trust import read_tool_files
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -17,6 +18,7 @@ from clew.extensions.project import ProjectContext, PromptParts, build_system_pr
 from clew.extensions.project.system_prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.extensions.text_lists import summarize_warnings
+from clew.extensions.user_tools import UserTools, load_user_tools
 from clew.sdk.folders import Homes
 from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
@@ -33,6 +35,7 @@ class ProjectScan(Struct, frozen=True, kw_only=True):
     skills: SkillCommandSource
     agents: Mapping[str, AgentDefinition]
     warnings: tuple[str, ...]
+    user_tools: UserTools = UserTools()
 
 
 def memory_folder(cwd: Path) -> Path:
@@ -41,9 +44,21 @@ def memory_folder(cwd: Path) -> Path:
 
 
 def scan_project(
-    cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
+    cwd: Path,
+    homes: Homes,
+    environ: Mapping[str, str],
+    *,
+    accepted: bool | None = None,
+    load_tools: bool = True,
 ) -> ProjectScan:
-    """Read settings, instructions, skills and agents; blocks.
+    """Read settings, instructions, skills and agents, and load the user's own tools; blocks.
+
+    Args:
+        cwd: The project's folder.
+        homes: The user's folders.
+        environ: Environment variables.
+        accepted: Whether to trust the folder; None for what the user once decided.
+        load_tools: False for a session that has all its tools already.
 
     Raises:
         ConfigError: A settings file is wrong.
@@ -52,8 +67,10 @@ def scan_project(
     project = load_project(cwd, user_home=homes.user, clew_home=homes.clew)
     skills = SkillCommandSource(cwd, user_home=homes.user, clew_home=homes.clew)
     agents = discover_agents(cwd, user_home=homes.user, clew_home=homes.clew)
+    tools = load_extensions(loaded, homes) if load_tools else UserTools()
     warnings = (
         *_withheld_warning(loaded),
+        *tools.problems,
         *project.warnings,
         *ProjectMemory(memory_folder(cwd)).problems(),
         *_warn_skipped((*skills.find_skills().refused, *agents.refused)),
@@ -67,7 +84,14 @@ def scan_project(
         agents=agents.agents,
         # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
+        user_tools=tools,
     )
+
+
+def load_extensions(loaded: LoadedSettings, homes: Homes) -> UserTools:
+    """Load the tools of the user, of a project that the user accepted, and of packages."""
+    own = read_tool_files(homes.clew)
+    return load_user_tools((*own, *(loaded.tool_files if loaded.accepted else ())))
 
 
 def _withheld_warning(loaded: LoadedSettings) -> list[str]:

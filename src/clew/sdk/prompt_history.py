@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,8 +29,16 @@ class PromptHistory:
     A history that cannot be read or written is never an error. All methods block.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, secrets: Callable[[], Iterable[str]] = tuple) -> None:
+        """Create a history.
+
+        Args:
+            path: The file; it is created with the first prompt.
+            secrets: Returns the known secrets, such as the keys of providers: they are redacted
+                besides what looks like a secret.
+        """
         self._path = path
+        self._secrets = secrets
 
     def entries(self) -> list[str]:
         """Return all prompts, oldest first; skips damaged lines."""
@@ -45,7 +53,7 @@ class PromptHistory:
         if len(text) > _MAX_CHARACTERS:
             return
         # A broken paste may contain half of a surrogate pair, which UTF-8 cannot encode.
-        clean = redact(text).encode(errors="replace").decode()
+        clean = redact(text, extra_values=self._secrets()).encode(errors="replace").decode()
         try:
             self._append(msgspec.json.encode(clean) + b"\n")
         except OSError as error:

@@ -13,12 +13,10 @@ from msgspec import Struct, structs
 from clew.core.entries import SessionRecord
 from clew.core.errors import SessionNotFound, UnknownModel
 from clew.providers.registry import find_model
+from clew.sdk.session_store import MODEL_FIELD
 from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 from clew.stores.record import StoredSession, merge_extra
-
-FIELD = "model_choice"
-"""The name of the field in `StoredSession.extra`."""
 
 
 class SavedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +40,7 @@ def without_secrets(url: str) -> str:
 def find_saved_model(record: StoredSession) -> SavedModel | None:
     """Return what the record says; None for a session of an older release, or an imported one."""
     try:
-        return msgspec.convert(record.extra.get(FIELD), SavedModel)
+        return msgspec.convert(record.extra.get(MODEL_FIELD), SavedModel)
     except msgspec.ValidationError:
         return None
 
@@ -73,10 +71,10 @@ def _names_provider(model: str) -> bool:
 async def save_model(session: Session, saved: SavedModel) -> None:
     """Store what a session uses now; for a new session, with its first message."""
     journal = session.journal
-    fields: dict[str, Any] = {FIELD: msgspec.to_builtins(saved)}
+    fields: dict[str, Any] = {MODEL_FIELD: msgspec.to_builtins(saved)}
     record = journal.record
     known = record.extra if isinstance(record, StoredSession) else {}
-    if known.get(FIELD) == fields[FIELD]:
+    if known.get(MODEL_FIELD) == fields[MODEL_FIELD]:
         return
     journal.record = _annotate(record, merge_extra(known, fields))
     if isinstance(record, StoredSession):

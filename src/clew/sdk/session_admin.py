@@ -20,8 +20,7 @@ from clew.core.text import one_line
 from clew.extensions.commands.session import check_session_name
 from clew.importers.journal import import_session
 from clew.importers.reader import KNOWN_FORMATS, read_session
-from clew.sdk.saved_model import FIELD
-from clew.sdk.session_store import ProjectStore, find_session, project_store
+from clew.sdk.session_store import MODEL_FIELD, ProjectStore, find_session, project_store
 from clew.session.recall import RecallAnswer, RecallRequest, SessionRecall
 from clew.stores.protocol import Store
 from clew.stores.record import SearchHit, StoredSession
@@ -259,7 +258,7 @@ def _without_model_choice(exported: Exported) -> Exported:
     """Return a session without the server of its model: a file must not say who gets a key."""
     if exported.record is None:
         return exported
-    extra = {key: value for key, value in exported.record.extra.items() if key != FIELD}
+    extra = {key: value for key, value in exported.record.extra.items() if key != MODEL_FIELD}
     return replace(exported, record=replace(exported.record, extra=extra))
 
 

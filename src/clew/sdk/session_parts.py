@@ -22,6 +22,9 @@ from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 
+RESERVED_TOOLS = frozenset({"Agent", "ExecuteCommand", "ExitPlanMode", "Recall"})
+"""Tools that a session makes itself."""
+
 
 class Blueprint(Struct, frozen=True, kw_only=True):
     """What a session is built from."""
@@ -58,6 +61,8 @@ class SessionParts(Struct, kw_only=True):
     name: str
     language: str
     completer: PathCompleter
+    warnings: tuple[str, ...] = ()
+    """What the user should know about the project when the session opens."""
     tool_origins: Mapping[str, str] = {}
     """Where tools come from that are not built in, by name."""
 

@@ -15,6 +15,8 @@ from clew.stores.record import StoredSession
 
 VARIABLE = "CLEW_STORE"
 """A file or a PostgreSQL address to use instead of one file for each project."""
+MODEL_FIELD = "model_choice"
+"""The field in `StoredSession.extra` that says which model a session used; see `saved_model`."""
 _SHOWN = 60
 _LEAST_PREFIX = 4
 

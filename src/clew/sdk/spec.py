@@ -4,7 +4,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.session.config import DataOptions
+from clew.session.config import EFFORTS, DataOptions
+
+__all__ = ["EFFORTS", "SessionSpec"]
 
 
 class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,6 +48,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: str = ""
     agents: bool = True
     """Give the model the `Agent` tool."""
+    effort: str = ""
+    """The reasoning effort; empty for that of the session that is continued, or the default."""
     allowed_tools: tuple[str, ...] = ()
     """Permission rules for calls that run without asking, beside those of the settings."""
     disallowed_tools: tuple[str, ...] = ()

@@ -210,6 +210,10 @@ _DEFAULTS: SessionOptions = {
 }
 
 
+_KNOWN = SessionOptions.__annotations__.keys() | DataOptions.__annotations__.keys()
+_DEFAULT_POLICY = ContextPolicy()
+
+
 def complete_options(given: SessionOptions) -> SessionOptions:
     """Return the options with all defaults filled in; None counts as not given.
 
@@ -219,8 +223,7 @@ def complete_options(given: SessionOptions) -> SessionOptions:
     Raises:
         TypeError: There is no such option.
     """
-    known = SessionOptions.__annotations__.keys() | DataOptions.__annotations__.keys()
-    if unknown := given.keys() - known:
+    if unknown := given.keys() - _KNOWN:
         raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
     present = {name: value for name, value in given.items() if value is not None}
     options = cast("SessionOptions", {**_DEFAULTS, **present})
@@ -247,7 +250,7 @@ def make_policy(options: SessionOptions) -> ContextPolicy:
     Raises:
         ConfigError: A threshold or limit is out of range.
     """
-    policy = options.get("policy") or ContextPolicy()
+    policy = options.get("policy") or _DEFAULT_POLICY
     if (share := options.get("auto_compact_threshold")) is not None:
         policy = replace(policy, thresholds=replace(policy.thresholds, compact=share))
     if (economy := options.get("economy")) is not None:

@@ -225,17 +225,21 @@ class EventBus:
             self._delivering = False
 
     def _call_listeners(self, envelope: Envelope) -> None:
-        event = envelope.event
-        calls: list[tuple[Listener, Event | Envelope]] = []
+        # Copies, because a listener may unsubscribe itself.
+        everybody = self._all.copy()
         if not envelope.task_id:
-            calls += [(one.call, event) for one in self._own]
-            calls += [(one.call, event) for one in self._named.get(type(event), ())]
-        calls += [(one.call, envelope) for one in self._all]
-        for call, argument in calls:
-            try:
-                call(argument)
-            except Exception:
-                logger.exception("a listener failed on %s", envelope.name)
+            event = envelope.event
+            for one in (*self._own, *self._named.get(type(event), ())):
+                _call(one.call, event, envelope)
+        for one in everybody:
+            _call(one.call, envelope, envelope)
+
+
+def _call(listener: Listener, argument: Event | Envelope, envelope: Envelope) -> None:
+    try:
+        listener(argument)
+    except Exception:
+        logger.exception("a listener failed on %s", envelope.name)
 
 
 def _reject_coroutine(listener: Callable[..., object]) -> None:

@@ -12,10 +12,12 @@ import anyio
 from msgspec.structs import replace
 
 from clew.context.estimate import Meter, text_units
+from clew.context.items import Items
 from clew.context.lazy_list import LazyList
 from clew.context.render import answer_missing_calls
 from clew.context.view import View, advance, fold
 from clew.core.entries import (
+    NO_SPENDING,
     Body,
     Entry,
     MessageAdded,
@@ -36,6 +38,7 @@ from clew.session.journal_state import (
     is_snapshot_due,
     load_state,
 )
+from clew.session.write_lock import WriteLock
 from clew.stores.protocol import Store
 
 Clock = Callable[[], float]
@@ -74,7 +77,7 @@ class Journal:
         self._saved = self._announced = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
-        self._writing = anyio.Lock(fast_acquire=True)
+        self._lock = WriteLock()
         self.on_entry: Callable[[Entry], None] | None = None
         self.is_open = True
         """False only for the journal of a session that was not opened."""
@@ -164,10 +167,13 @@ class Journal:
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         body = _storable(body)
-        async with self._writing:
+        if not self._lock.try_acquire():
+            await self._lock.wait()
+        try:
             if self._in_doubt:
                 await self._reload()
-            fresh = [self._next(b, after=n) for n, b in enumerate(self._make_missing_results(body))]
+            missing = _make_missing_results(self.view.items, body)
+            fresh = [self._next(one, after=n) for n, one in enumerate(missing)]
             entry = self._next(body, after=len(fresh))
             added = [*fresh, entry]
             if self._saved or not isinstance(body, SetupChanged | ModeChanged):
@@ -177,7 +183,10 @@ class Journal:
                 self.view = self.view.apply(one)
             self.view = advance(self.view, self.entries)
             self.call_ids.update(call_ids_of(body))
-            self.spending += spending_of(body)
+            if (spent := spending_of(body)) is not NO_SPENDING:
+                self.spending += spent
+        finally:
+            self._lock.release()
         self._announce()
         if is_snapshot_due(self._saved, self._kept):
             await self._save_snapshot()
@@ -223,11 +232,6 @@ class Journal:
         self._saved = len(stored)
         self._in_doubt = False
 
-    def _make_missing_results(self, body: Body) -> list[Body]:
-        if isinstance(body, MessageAdded) and body.message.role is not Role.TOOL:
-            return [MessageAdded(message=m) for m in answer_missing_calls(self.view.items)]
-        return []
-
     def _next(self, body: Body, *, after: int = 0) -> Entry:
         last = self.entries[-1].id if self.entries else 0
         return Entry(id=EntryId(last + after + 1), at=self._clock(), body=body)
@@ -272,6 +276,13 @@ async def _store_snapshot(store: Store, journal: Journal) -> None:
 
     data = encode_snapshot(journal.view, journal.spending, journal.call_ids, journal.entries)
     await save_snapshot(store, journal.record.id, data)
+
+
+def _make_missing_results(items: Items, body: Body) -> list[Body]:
+    """Return results for the calls that `body` would leave without one."""
+    if items.is_complete or not isinstance(body, MessageAdded) or body.message.role is Role.TOOL:
+        return []
+    return [MessageAdded(message=message) for message in answer_missing_calls(items)]
 
 
 def _storable(body: Body) -> Body:

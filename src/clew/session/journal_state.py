@@ -11,6 +11,7 @@ from clew.context.estimate import Meter
 from clew.context.view import View, fold
 from clew.core.entries import Body, Entry, MessageAdded, total_spending
 from clew.core.ids import CallId, EntryId
+from clew.core.messages import Role
 from clew.core.usage import Spending
 from clew.stores.stored_entries import StoredEntries
 
@@ -39,7 +40,7 @@ def load_state(entries: Sequence[Entry], meter: Meter) -> JournalState:
 
 def call_ids_of(body: Body) -> Iterator[CallId]:
     """Yield the ids of the tool calls in an entry."""
-    if isinstance(body, MessageAdded):
+    if isinstance(body, MessageAdded) and body.message.role is Role.ASSISTANT:
         for call in body.message.calls:
             yield call.call_id
 

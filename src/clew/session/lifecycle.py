@@ -312,6 +312,8 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         found = _list_secrets(provider, state.options) or ()
         values = tuple(dict.fromkeys((*known, *found)))
         state.tool_context = replace(state.tool_context, redact_values=values)
+        if (log := state.options["session_log"]) is not None:
+            log.hide(values)
     state.journal.measure_by(meter_for(facts.name) or text_units)
     await _record_setup(state.journal, setup, state.options["calibrations"])
     _warn_if_effortless(state)

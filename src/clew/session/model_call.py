@@ -34,6 +34,7 @@ from clew.providers.protocol import (
     TextChunk,
 )
 from clew.session.state import SessionState
+from clew.session.write_lock import shield_writes
 
 _LEAST_OUTPUT = 64
 _MOST_TOKENS = 1_024
@@ -69,7 +70,7 @@ async def call_model(state: SessionState, context: ContextState) -> ModelAnswer:
     cost = finished.cost
     if cost is None:
         cost = state.cost(finished.usage or _estimate(context, message))
-    with anyio.CancelScope(shield=True):
+    with shield_writes(state.options["store"]):
         await state.journal.append(_message_entry(message, finished.usage, cost))
     state.publish_context()
     return ModelAnswer(
@@ -88,7 +89,8 @@ def _estimate(context: ContextState, message: Message) -> Usage:
 
 
 async def _listen(state: SessionState, context: ContextState, builder: MessageBuilder) -> Finished:
-    async with aclosing(state.stream(request_for(state, context))) as stream:
+    stream = state.stream(request_for(state, context))
+    try:
         timeout = state.options["provider_timeout"]
         chunks = stream if timeout is None else _in_time(stream, state.provider.name, timeout)
         async for chunk in chunks:
@@ -96,6 +98,8 @@ async def _listen(state: SessionState, context: ContextState, builder: MessageBu
             _publish(chunk, state)
             if isinstance(chunk, Finished):
                 return chunk
+    finally:
+        await stream.aclose()
     raise StreamBroken(
         "the answer stopped before its end; the part that arrived is kept",
         provider=state.provider.name,

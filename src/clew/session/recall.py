@@ -11,7 +11,6 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.rule_summary import prepare_digest
 from clew.context.recall.answer import (
     Hints,
     format_entries,
@@ -183,6 +182,9 @@ async def write_session_digest(store: Store, session_id: SessionId, *, max_chars
 
 
 def _write_digest(entries: Sequence[Entry], max_chars: int) -> str:
+    # The patterns of a digest take long to compile, and few sessions ask for one of another.
+    from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415
+
     view = fold(entries)
     if not view.items:
         return "nothing was said in this session"

@@ -24,6 +24,7 @@ from clew.core.events import (
 )
 from clew.core.ids import EntryId, RunId, new_run_id
 from clew.core.messages import PARAGRAPH
+from clew.core.redaction import redact
 from clew.core.results import ExecutionResult, UsageSnapshot
 from clew.core.text import replace_surrogates
 from clew.core.tool_states import ToolReport, ToolState, end_state, report_call, start_state
@@ -262,6 +263,7 @@ class Runs:
             except AbortError:
                 outcome.interrupt(state)
             except Exception as error:
+                _hide_secrets(state, error)
                 if state.is_open:
                     await _record_failure(state, error)
                 outcome.fail(error)
@@ -297,6 +299,13 @@ def measure_usage(before: Spending, after: Spending, state: ContextState) -> Usa
         cost_status="unknown" if after.unpriced > before.unpriced else "estimated",
         cost_usd=after.usd - before.usd,
     )
+
+
+def _hide_secrets(state: SessionState, error: BaseException) -> None:
+    """Redact the message of an error: a provider may repeat a key that the session knows."""
+    values = state.tool_context.redact_values
+    if values is not None and error.args and isinstance(error.args[0], str):
+        error.args = (redact(error.args[0], extra_values=values), *error.args[1:])
 
 
 async def _record_failure(state: SessionState, error: BaseException) -> None:

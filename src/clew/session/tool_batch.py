@@ -24,6 +24,7 @@ from clew.session.tool_execution import (
     redact_output,
     run_call,
 )
+from clew.session.write_lock import shield_writes
 
 
 async def run_calls(
@@ -97,7 +98,7 @@ async def _run_together(state: SessionState, calls: Sequence[ToolCall], *, attac
 
 async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutcome | None) -> None:
     """Commit the result of `call`; None means that the call was cut off."""
-    with anyio.CancelScope(shield=True):
+    with shield_writes(state.options["store"]):
         await _commit(state, call, outcome or make_interrupted_outcome(state, call))
 
 

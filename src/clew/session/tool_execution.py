@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from clew.core.errors import LoopDetected, RunStopped
 from clew.core.events import ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
-from clew.core.permissions import Access, DecidedBy, Decision, PermissionAnswer, Risk, Verdict
+from clew.core.permissions import (
+    Access,
+    DecidedBy,
+    Decision,
+    PermissionAnswer,
+    Risk,
+    TargetKind,
+    Verdict,
+)
 from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import end_sentence, truncate_middle
@@ -21,7 +29,13 @@ from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
 from clew.session.tool_progress import start_progress, take_partial_output
-from clew.tools.protocol import ChecksArguments, Tool, ToolContext, ToolOutput
+from clew.tools.protocol import (
+    ChecksArguments,
+    RehearsesCalls,
+    Tool,
+    ToolContext,
+    ToolOutput,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +136,8 @@ async def _judge(state: SessionState, prepared: Prepared, *, attached: bool = Fa
         targets, decision = state.gate.find_targets(access), state.gate.decide(access)
     if attached and decision.verdict is Verdict.ASK:
         decision = Decision(Verdict.ALLOW, "the user attached this", DecidedBy.ANSWER)
-    if decision.verdict is Verdict.ASK and (problem := _check(prepared)) is not None:
+    asks = Verdict.ASK in (decision.verdict, wish.verdict if wish else None)
+    if asks and (problem := await _find_failure(state, prepared, access, targets)) is not None:
         return await _run(state, prepared, problem=problem)
     final = await state.gate.judge(access, decision=decision, wish=wish)
     if final.verdict is not Verdict.ALLOW:
@@ -132,10 +147,21 @@ async def _judge(state: SessionState, prepared: Prepared, *, attached: bool = Fa
     return await _run(state, prepared)
 
 
-def _check(prepared: Prepared) -> ToolOutput | None:
+async def _find_failure(
+    state: SessionState, prepared: Prepared, access: Access, targets: tuple[str, ...]
+) -> ToolOutput | None:
     """Return the failure of a call that cannot succeed: the user need not be asked about it."""
-    tool = prepared.tool
-    return tool.check(prepared.arguments) if isinstance(tool, ChecksArguments) else None
+    tool, arguments = prepared.tool, prepared.arguments
+    if isinstance(tool, ChecksArguments) and (problem := tool.check(arguments)) is not None:
+        return problem
+    if not isinstance(tool, RehearsesCalls) or access.kind is not TargetKind.PATH:
+        return None
+    reading = replace(access, tool="Read", risk=Risk.INSPECT)
+    if state.gate.decide(reading).verdict is not Verdict.ALLOW:
+        # What the call would find is not for the model to know.
+        return None
+    context = replace(state.tool_context, allowed_paths=targets)
+    return await tool.rehearse(arguments, context)
 
 
 def _deny(
@@ -189,8 +215,10 @@ async def _run(
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
         output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
-    took = round((time.monotonic() - started) * 1000)
-    return CallOutcome(output=await _after(state, prepared, output, took))
+    if has_hooks(state):
+        took = round((time.monotonic() - started) * 1000)
+        output = await _after(state, prepared, output, took)
+    return CallOutcome(output=output)
 
 
 async def _run_in_time(
@@ -244,9 +272,12 @@ def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
     values = state.tool_context.redact_values
     if values is None:
         return output
+    text = redact(output.text, extra_values=values)
+    if text is output.text and not output.display and not output.data:
+        return output
     return replace(
         output,
-        text=redact(output.text, extra_values=values),
+        text=text,
         display=redact(output.display, extra_values=values),
         data=redact(output.data, extra_values=values),
     )

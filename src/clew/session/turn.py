@@ -203,8 +203,8 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
                 await _withdraw(state, asked)
             raise
         calls += 1
-        if answer.message.calls:
-            await run_calls(state, answer.message.calls)
+        if wanted := answer.message.calls:
+            await run_calls(state, wanted)
         elif answer.reason is StopReason.PAUSED and pauses < _MOST_PAUSES:
             pauses += 1
         elif (more := await check_stop(state, answer.message, times=stops)) is not None:
@@ -228,17 +228,15 @@ async def _call(state: SessionState) -> ModelAnswer:
     await compact_if_requested(state)
     context = await fit(state)
     state.check_next_call()
-    remedies: dict[type[ProviderError], _Remedy] = {
-        ContextOverflow: _make_room,
-        SignatureRejected: _drop_reasoning,
-    }
+    tried: tuple[_Remedy, ...] = ()
     while True:
         try:
             answer = await call_model(state, context)
         except (ContextOverflow, SignatureRejected) as failure:
-            remedy = remedies.pop(type(failure), None)
-            if remedy is None or not await remedy(state, failure):
+            remedy = _REMEDIES.get(type(failure))
+            if remedy is None or remedy in tried or not await remedy(state, failure):
                 raise
+            tried = (*tried, remedy)
         else:
             state.pace = state.pace.add_call(context.used_tokens)
             return answer
@@ -286,6 +284,13 @@ async def _drop_reasoning(state: SessionState, refusal: ProviderError) -> bool:
     await state.journal.append(ReasoningDropped(targets=targets, why=why))
     state.emit(Warned(f"{why}; the call is repeated without it"))
     return True
+
+
+_REMEDIES: dict[type[ProviderError], _Remedy] = {
+    ContextOverflow: _make_room,
+    SignatureRejected: _drop_reasoning,
+}
+"""What to do about a failure before the call is repeated, once for each kind."""
 
 
 async def _withdraw(state: SessionState, asked: EntryId) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 from pathlib import Path
+from typing import cast
 
 from clew.core.errors import ConfigError, MissingExtra
 from clew.stores.protocol import Store
@@ -12,10 +13,11 @@ _POSTGRES = ("postgresql://", "postgres://")
 def open_store(place: str | Path) -> Store:
     """Return the store at `place`: the path of an SQLite file, or the URL of a PostgreSQL database.
 
-    Nothing is opened yet. The caller closes the store.
+    For another URL, the entry point `clew.stores` of an installed package is called that is named
+    like its scheme. Nothing is opened yet. The caller closes the store.
 
     Raises:
-        ConfigError: The URL is of another kind of database.
+        ConfigError: The URL is of another kind of database, or its package cannot be imported.
         MissingExtra: The package for PostgreSQL is not installed.
     """
     if isinstance(place, Path):
@@ -24,9 +26,13 @@ def open_store(place: str | Path) -> Store:
         return _open_postgres(place)
     if "://" in place:
         kind = place.partition("://")[0]
+        from clew.files.entry_points import load_installed  # noqa: PLC0415 - seldom needed
+
+        if (make := load_installed("clew.stores", kind)) is not None:
+            return cast("Store", make(place))
         raise ConfigError(
-            f"{kind}:// is not a session store; use the path of a file, or a URL that begins with "
-            "postgresql://"
+            f"{kind}:// is not a session store; use the path of a file, a URL that begins with "
+            "postgresql://, or install a package with the entry point clew.stores for it"
         )
     return _open_sqlite(Path(place).expanduser())
 

@@ -191,6 +191,10 @@ class PostgresDialect:
         connection.execute("DELETE FROM clew_documents")
         connection.execute("UPDATE clew_sessions SET indexed = 0")
 
+    def is_index_sound(self, connection: SqlConnection) -> bool:  # noqa: ARG002
+        """Return True: the server reports damage to its files itself."""
+        return True
+
     def search(
         self, connection: SqlConnection, terms: Sequence[str], *, limit: int
     ) -> Iterable[Sequence[Any]]:

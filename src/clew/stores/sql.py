@@ -99,6 +99,10 @@ class SqlDialect(Protocol):
         """Make an empty index in place of a damaged one; it has the names of sessions only."""
         ...
 
+    def is_index_sound(self, connection: SqlConnection) -> bool:
+        """Return whether the index finds entries that it should contain."""
+        ...
+
     def search(
         self, connection: SqlConnection, terms: Sequence[str], *, limit: int
     ) -> Iterable[Sequence[Any]]:

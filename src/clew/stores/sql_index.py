@@ -71,6 +71,10 @@ class SqlIndexRows:
         """Make an empty index; `index_next` fills it."""
         self._dialect.rebuild_index(connection)
 
+    def is_sound(self, connection: SqlConnection) -> bool:
+        """Does the index contain what it should, as far as a quick look can tell?"""
+        return self._dialect.is_index_sound(connection)
+
     def recall(
         self,
         connection: SqlConnection,

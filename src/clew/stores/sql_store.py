@@ -136,7 +136,9 @@ class SqlStore:
     async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
         """Find sessions by their names and words."""
         return await self._with_index(
-            None, lambda: self._database.read(self._rows.search, query, limit=limit)
+            None,
+            lambda: self._database.read(self._rows.search, query, limit=limit),
+            is_empty=lambda hits: not hits,
         )
 
     async def recall(
@@ -159,6 +161,7 @@ class SqlStore:
                 limit=limit,
                 skip=skip,
             ),
+            is_empty=lambda found: not found.hits,
         )
 
     async def rename(self, session_id: SessionId, name: str) -> None:
@@ -209,17 +212,30 @@ class SqlStore:
             await self._database.aclose()
 
     async def _with_index(
-        self, session_id: SessionId | None, search: Callable[[], Awaitable[_T]]
+        self,
+        session_id: SessionId | None,
+        search: Callable[[], Awaitable[_T]],
+        is_empty: Callable[[_T], bool],
     ) -> _T:
-        """Search after the index has caught up; a damaged index is made anew."""
+        """Search after the index has caught up; a damaged index is made anew.
+
+        Args:
+            session_id: The session to search; None for all.
+            search: Searches once.
+            is_empty: Whether nothing was found, as in an index that lost its content.
+        """
         try:
             await self._update_index(session_id)
-            return await search()
+            found = await search()
+            if not is_empty(found) or await self._database.read(self._rows.index.is_sound):
+                return found
+            damage = "it does not find what it contains"
         except IndexDamaged as error:
-            logger.warning("the search index is damaged and is built again: %s", error)
-            await self._database.write(self._rows.index.rebuild)
-            await self._update_index(session_id)
-            return await search()
+            damage = str(error)
+        logger.warning("the search index is damaged and is built again: %s", damage)
+        await self._database.write(self._rows.index.rebuild)
+        await self._update_index(session_id)
+        return await search()
 
     async def _update_index(self, session_id: SessionId | None) -> None:
         """Index the entries that the index misses, in short transactions."""

@@ -28,6 +28,8 @@ LIMIT :limit
 """  # noqa: S608 - names, no values
 _MOST_COUNTED = 8_000
 """Words in more entries are common; counting all of them would take longer than the search."""
+_MOST_WITHOUT_WORDS = 16
+"""How many entries in a row may have no words to index."""
 _IN_FOLDER = "(SELECT number FROM sessions WHERE cwd = :cwd)"
 
 
@@ -91,6 +93,26 @@ class SqliteDialect:
         connection.execute("DROP TABLE documents")
         connection.execute(DOCUMENTS)
         index_names(connection)
+
+    def is_index_sound(self, connection: SqlConnection) -> bool:
+        """Does the index find the first and the last entry that it should contain?
+
+        Some damage makes SQLite take an index for an empty one, without an error.
+        """
+        for order in ("ASC", "DESC"):
+            row = connection.execute(
+                "SELECT rowid, text FROM documents"  # noqa: S608 - a constant
+                f" WHERE (rowid & 0xFFFFFFFF) > 0 AND text <> '' ORDER BY rowid {order} LIMIT 1"
+            ).fetchone()
+            if row is None:
+                (indexed,) = connection.execute("SELECT sum(indexed) FROM sessions").fetchone()
+                return (indexed or 0) <= _MOST_WITHOUT_WORDS
+            place, text = row
+            word = {"word": _quote(text.split()[0]), "place": place}
+            found = "SELECT 1 FROM documents WHERE documents MATCH :word AND rowid = :place"
+            if connection.execute(found, word).fetchone() is None:
+                return False
+        return True
 
     def search(
         self, connection: SqlConnection, terms: Sequence[str], *, limit: int

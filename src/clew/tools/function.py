@@ -32,6 +32,9 @@ class FunctionTool(Generic[P, R]):
     restores_secrets: bool = False
     """True when the function itself replaces redaction marks in its arguments. Otherwise a
     session refuses calls with marks, unless the tool only reads."""
+    find_failure: Callable[..., ToolOutput | None] | None = None
+    """Finds out by reading alone that a call would fail. It gets the arguments of the function by
+    name, and runs in a worker thread; see `RehearsesCalls`."""
 
     def __init__(
         self,
@@ -81,8 +84,24 @@ class FunctionTool(Generic[P, R]):
         try:
             self._signature.read(arguments)
         except ValueError as error:
-            return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
+            return self._reject(error)
         return None
+
+    def _reject(self, error: ValueError) -> ToolOutput:
+        return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)
+
+    async def rehearse(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
+        """Return the failure that a call would have now, or None."""
+        if self.find_failure is None:
+            return None
+        call = partial(self.find_failure, **self._values(arguments, context))
+        return await anyio.to_thread.run_sync(call)
+
+    def _values(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        values = self._signature.read(arguments)
+        if self._signature.context:
+            values[self._signature.context] = context
+        return values
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Validate the arguments, call the function, and convert its result to text.
@@ -90,11 +109,10 @@ class FunctionTool(Generic[P, R]):
         A synchronous function runs in a worker thread. Cancellation does not stop it: it runs to
         its end and its result is dropped, so long work should be `async`.
         """
-        if (problem := self.check(arguments)) is not None:
-            return problem
-        values = self._signature.read(arguments)
-        if self._signature.context:
-            values[self._signature.context] = context
+        try:
+            values = self._values(arguments, context)
+        except ValueError as error:
+            return self._reject(error)
         call: Callable[[], object] = partial(self._function, **values)
         if self._is_async:
             result = call()

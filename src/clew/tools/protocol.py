@@ -102,3 +102,16 @@ class ChecksArguments(Protocol):
         It looks at the arguments only: the user has not allowed the call yet.
         """
         ...
+
+
+@runtime_checkable
+class RehearsesCalls(Protocol):
+    """A tool that can find out by reading alone that a call cannot succeed. Optional."""
+
+    async def rehearse(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
+        """Return the failure that `run` would return now, or None.
+
+        It changes nothing. A session calls it only where the Read tool may read the targets of the
+        call without a question, so the failure tells the model nothing that it may not know.
+        """
+        ...

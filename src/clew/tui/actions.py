@@ -1,21 +1,26 @@
 """What keys do: send, interrupt, answer, edit the queue, expand a block, leave."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Final
 
+from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.document import Document
 from prompt_toolkit.layout import Layout
 
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.text import pluralize
-from clew.tui.blocks import CommandReply, Notice
+from clew.tui.blocks import Block, Notice
 from clew.tui.conversation import is_quit
+from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
-from clew.tui.questions import Choice, add_bars, format_request
+from clew.tui.questions import Choice, add_bars, format_target
 
 _TWICE_WITHIN: Final = 2.0
 """Seconds in which a key counts as pressed twice."""
+_INTERRUPTING: Final = "interrupting …"
 _ARM_AFTER: Final = 0.2
 """Seconds that a question is visible before keys answer it."""
 _PAUSE: Final = 0.7
@@ -56,8 +61,8 @@ class Actions:
         editing, parts.editing = parts.editing, None
         if is_quit(text):
             self._leave()
-        elif text.partition(" ")[0].lower() == "/show":
-            self.show(text.partition(" ")[2])
+        elif (block := self._find_block(text)) is not None:
+            parts.printer.add(block, expanded=True)
         elif not text:
             parts.conversation.release()
         elif editing is not None and not text.startswith(("/", "!")):
@@ -76,7 +81,7 @@ class Actions:
         if parts.input.buffer.text:
             parts.input.buffer.reset()
             parts.editing = None
-        elif parts.conversation.is_busy or parts.questions:
+        elif parts.conversation.is_active or parts.questions:
             self.interrupt()
         elif now - self._quit_offered < _TWICE_WITHIN:
             self._leave()
@@ -91,12 +96,29 @@ class Actions:
         else:
             self._leave()
 
+    def open_editor(self) -> None:
+        """Edit the input in the user's own editor."""
+        buffer, editor = self._parts.input.buffer, find_editor(os.environ)
+        if not editor:
+            self._parts.hint = "set VISUAL or EDITOR to the editor that you want to use"
+            return
+        before = buffer.text
+
+        def edit() -> None:
+            text = edit_text(before, editor)
+            if text is None:
+                self._parts.hint = f"{editor[0]} failed; the input is unchanged"
+            else:
+                self._parts.feed.run(lambda: self._parts.input.replace(text))
+
+        run_in_terminal(edit, in_executor=True)
+
     # Runs.
 
     def interrupt(self) -> None:
         """Abort the run; the queued prompts stay."""
         self._parts.conversation.abort()
-        self._parts.hint = "interrupting …"
+        self._parts.hint = _INTERRUPTING
 
     def escape(self) -> None:
         """Interrupt the run; pressed twice, edit the previous prompt."""
@@ -107,17 +129,19 @@ class Actions:
             parts.editing = None
             parts.input.buffer.reset()
         elif is_second:
-            self._edit_after_abort = parts.conversation.is_busy
+            self._edit_after_abort = parts.conversation.is_active
             if not self._edit_after_abort:
                 self.edit_previous()
-        elif parts.conversation.is_busy:
+        elif parts.conversation.is_active:
             self.interrupt()
         elif not parts.input.buffer.text and parts.conversation.previous is not None:
             parts.hint = "press Esc again to edit the previous prompt"
 
     def follow_up(self) -> None:
         """Do what waited for the end of a run."""
-        if self._edit_after_abort and not self._parts.conversation.is_busy:
+        if self._parts.hint == _INTERRUPTING and not self._parts.conversation.is_active:
+            self._parts.hint = ""
+        if self._edit_after_abort and not self._parts.conversation.is_active:
             self._edit_after_abort = False
             self.edit_previous()
 
@@ -144,22 +168,20 @@ class Actions:
         else:
             self._parts.printer.add(newest, expanded=True)
 
-    def show(self, arguments: str) -> None:
-        """Print a numbered block in full: `/show #3`; without a number, the newest."""
-        parts, number = self._parts, arguments.strip().removeprefix("#")
+    def _find_block(self, line: str) -> Block | None:
+        """Return the block that `/show #3` names; None for other lines and unknown numbers."""
+        command, _, number = line.partition(" ")
+        number = number.strip().removeprefix("#")
+        if command.lower() != "/show":
+            return None
         if not number:
-            self.expand()
-            return
-        found = (
-            parts.transcript.find(int(number[:9]))
-            if number.isascii() and number.isdecimal()
-            else None
-        )
-        if found is None:
-            text = "clew: there is no such block; give a number from the screen, such as /show #3"
-            parts.printer.add(CommandReply(text=text, failed=True))
-        else:
-            parts.printer.add(found, expanded=True)
+            return self._parts.transcript.newest
+        is_number = number.isascii() and number.isdecimal()
+        return self._parts.transcript.find(int(number[:9])) if is_number else None
+
+    def redraw(self) -> None:
+        """Draw the live area again."""
+        get_app().renderer.erase()
 
     # Questions.
 
@@ -186,24 +208,26 @@ class Actions:
         if choice is None or request is None:
             return
         if choice.takes_text:
-            self._parts.questions.is_writing = True
+            self._parts.questions.writing = choice
+            self._parts.input.reply.reset(Document(choice.text))
             self._layout().focus(self._parts.input.reply)
         else:
             self._answer(request, choice)
 
     def send_reply(self) -> None:
-        """Deny the call and tell the model what to do instead."""
+        """Answer with the text that the user wrote."""
         request, text = self._parts.questions.current, self._parts.input.reply.text.strip()
+        choice = self._parts.questions.writing
         self._parts.input.reply.reset()
         self.cancel_reply()
-        if request is not None:
-            self._parts.conversation.answer(request.request_id, Approval.NO, text)
+        if request is not None and choice is not None:
+            self._parts.conversation.answer(request.request_id, choice.approval, text)
             self._parts.questions.remove(request.request_id)
             self.arm_soon()
 
     def cancel_reply(self) -> None:
         """Go back from the text to the choices."""
-        self._parts.questions.is_writing = False
+        self._parts.questions.writing = None
         self.close_reply()
 
     def close_reply(self) -> None:
@@ -217,8 +241,9 @@ class Actions:
         request = self._parts.questions.current
         if request is not None:
             width = self._parts.printer.width
-            title, lines = format_request(request, width=width)
+            title, lines = format_target(request, width=width)
             rows = [title, *add_bars(lines, width=width, limit=None)]
+            rows += self._parts.draw_preview(width)
             self._parts.printer.add_text("".join(f"{row}\n" for row in rows))
 
     def _answer(self, request: PermissionRequest, choice: Choice) -> None:

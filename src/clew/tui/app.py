@@ -7,8 +7,9 @@ is the only part that is drawn again. Everything above it is printed once and ne
 import logging
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -19,28 +20,43 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import ColorDepth, Output
 
+from clew.core.errors import ClewError
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.sanitize import sanitize
-from clew.sdk.client import CommandInfo, SessionClient, SessionSnapshot
+from clew.sdk.client import (
+    CommandInfo,
+    CopyText,
+    PathMatch,
+    SessionClient,
+    SessionSnapshot,
+    SetTheme,
+)
 from clew.sdk.prompt_history import PromptHistory
 from clew.tui.actions import Actions
-from clew.tui.blocks import Block, ToolCall
+from clew.tui.blocks import Block, Notice
 from clew.tui.completion import CommandItem, make_menu
 from clew.tui.conversation import Conversation
+from clew.tui.custom_status import CustomStatus
 from clew.tui.feed import EventFeed
 from clew.tui.input import InputArea
 from clew.tui.keys import make_keys
 from clew.tui.layout import STYLE, LiveArea
 from clew.tui.leave import Leave, Quit, leave_for
+from clew.tui.notifications import Notifier
+from clew.tui.options import TerminalOptions
 from clew.tui.parts import Parts
 from clew.tui.printer import Printer
-from clew.tui.terminal import LiveRenderer
-from clew.tui.theme import Theme
+from clew.tui.questions import format_title
+from clew.tui.terminal import QUERY_SYNCHRONIZED, LiveRenderer, can_query
+from clew.tui.theme import Theme, make_theme
 
 logger = logging.getLogger(__name__)
 
 _SPIN: Final = 0.125
 """Seconds between two updates of a spinner."""
+_MAX_PATHS: Final = 50
+_PATH_TIMEOUT: Final = 1.0
+"""Seconds to wait for the completion of a path."""
 _ESCAPE_WAITS: Final = 0.05
 """Seconds after which Esc is a key of its own and not the start of a sequence."""
 _SEQUENCE_WAITS: Final = 0.2
@@ -55,9 +71,11 @@ class AppOptions:
     """How the application looks and behaves."""
 
     theme: Theme
-    colours: bool = True
-    vi: bool = False
+    terminal: TerminalOptions = field(default_factory=TerminalOptions)
     reflows: bool = False
+    """The terminal wraps lines again when its width changes."""
+    term: str = ""
+    """The type of the terminal."""
 
 
 class App:
@@ -87,24 +105,36 @@ class App:
         self._is_spinning = False
         keyboard, screen = terminal
         self.application: Application[Leave] = Application(
-            editing_mode=EditingMode.VI if options.vi else EditingMode.EMACS,
+            editing_mode=EditingMode.VI if options.terminal.vi else EditingMode.EMACS,
             style=STYLE,
             include_default_pygments_style=False,
-            color_depth=None if options.colours else ColorDepth.DEPTH_1_BIT,
+            color_depth=None if options.theme.has_colours else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             input=keyboard,
             output=screen,
         )
         self.parts = Parts(
-            input=InputArea(history, commands=lambda: self._menu, folder=folder),
+            input=InputArea(history, commands=lambda: self._menu, paths=self._complete_path),
             printer=Printer(self.application, options.theme),
             feed=EventFeed(self._apply_all),
             conversation=Conversation(client, self),
+            custom_status=CustomStatus(
+                options.terminal.status_command,
+                padding=options.terminal.status_padding,
+                cwd=folder,
+            ),
         )
+        self._notifier = Notifier(screen, options.terminal, term=options.term)
+        self._was_busy = False
+        self._can_query = can_query(options.term)
+        self._folder = folder
         self.actions = Actions(self.parts, leave=self.leave, layout=lambda: self.application.layout)
         self.application.layout = LiveArea(self.parts).layout
-        self.application.key_bindings = make_keys(self.actions, self.parts)
-        self.application.key_processor.before_key_press += lambda _: self.actions.note_key()
+        keys, problems = make_keys(self.actions, self.parts, options.terminal.keys)
+        for problem in problems:
+            self.show(Notice(problem, "warning"))
+        self.application.key_bindings = keys
+        self.application.key_processor.before_key_press += lambda _: self._note_key()
         self.application.key_processor.after_key_press += lambda _: self._wake()
         self.application.ttimeoutlen = _ESCAPE_WAITS
         self.application.timeoutlen = _SEQUENCE_WAITS
@@ -146,6 +176,7 @@ class App:
             return Quit()
         finally:
             self.parts.feed.detach()
+            self._notifier.clear_title()
 
     def leave(self, result: Leave | None = None) -> None:
         """End the application."""
@@ -153,12 +184,26 @@ class App:
             self.parts.feed.flush()
             self.application.exit(result=result or Quit())
 
+    def _complete_path(self, fragment: str) -> list[PathMatch]:
+        """Complete a path; called in a thread of its own, or by Tab."""
+        future: Future[list[PathMatch]] = self._start(
+            partial(self._client.complete_path, fragment, limit=_MAX_PATHS)
+        )
+        try:
+            return future.result(timeout=_PATH_TIMEOUT)
+        except (ClewError, OSError, RuntimeError, CancelledError) as error:
+            logger.debug("paths cannot be completed: %s", error)
+            return []
+
     def refresh_commands(self) -> None:
         """Ask the session for its commands, for the menu."""
 
         def done(future: "Future[list[CommandInfo]]") -> None:
             if not future.cancelled() and future.exception() is None:
-                self._menu = make_menu(future.result())
+                found = future.result()
+                self._menu = make_menu(found)
+                names = [one.name for one in found if one.source == "builtin"]
+                self.parts.conversation.builtins = frozenset(names)
 
         self.call(self._client.commands, done)
 
@@ -184,16 +229,31 @@ class App:
         self.parts.feed.wake()
 
     def apply_effect(self, effect: object) -> None:
-        """Apply the effect of a command: open another session."""
-        if (leave := leave_for(effect)) is not None:
-            self.leave(leave)
-        else:
-            logger.debug("the terminal has no effect %s", effect)
+        """Apply the effect of a command that concerns the terminal."""
+        match effect:
+            case CopyText(text=text):
+                self._notifier.copy(text)
+            case SetTheme(theme=name):
+                theme = self.parts.printer.theme
+                self.parts.printer.theme = make_theme(
+                    name, colours=theme.has_colours, encoding=theme.encoding
+                )
+            case _ if (leave := leave_for(effect)) is not None:
+                self.leave(leave)
+            case _:
+                logger.debug("the terminal has no effect %s", effect)
 
     def _begin(self) -> None:
         self._is_spinning = False
+        if self._can_query:
+            self._can_query = False
+            self.application.output.write_raw(QUERY_SYNCHRONIZED)
         self.actions.arm_soon()
         self.parts.feed.wake()
+
+    def _note_key(self) -> None:
+        self.actions.note_key()
+        self._notifier.note_key()
 
     def _wake(self) -> None:
         if self.parts.printer.is_pending:
@@ -216,20 +276,32 @@ class App:
                 text = sanitize(f"clew: unexpected error: {type(error).__name__}: {error}")
                 self.parts.printer.add_text(f"{text}\n")
         self.actions.follow_up()
+        self._report_state()
         self.parts.printer.flush()
         if not self._is_spinning:
             self._spin()
+
+    def _report_state(self) -> None:
+        """Show in the window title and in the user's status line what the session does."""
+        parts, is_busy = self.parts, self.parts.conversation.is_active
+        name = parts.status.status.name or self._folder.name
+        doing = " · asks" if parts.questions else " · works" if is_busy else ""
+        self._notifier.set_title(f"clew · {name}{doing}")
+        if self._was_busy and not is_busy and not parts.list_queue():
+            self._notifier.notify(f"clew · {name}: the run has ended")
+        self._was_busy = is_busy
+        parts.custom_status.update(parts.full_status, self)
 
     def _apply(self, envelope: Envelope) -> None:
         parts = self.parts
         parts.status.update(envelope)
         for block in parts.transcript.apply(envelope):
-            if not (parts.conversation.in_shell and isinstance(block, ToolCall)):
-                parts.printer.add(block)
+            parts.printer.add(block)
         match envelope.event:
             case PermissionRequest() as request:
                 parts.questions.add(request)
                 self.actions.arm_soon()
+                self._notifier.notify(f"clew asks: {format_title(request)}")
             case PermissionResolved(request_id=request_id):
                 parts.questions.remove(request_id)
                 self.actions.close_reply()

@@ -9,7 +9,14 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.context_state import ContextState, LossReport
+from clew.core.todos import TodoItem, TodoStatus
 from clew.core.tool_states import ToolOutcome
+
+EXIT_PLAN_MODE = "ExitPlanMode"
+"""The tool with which a model presents a plan."""
+TODO_WRITE = "TodoWrite"
+"""The tool with which a model writes its todo list."""
+_OPEN = frozenset({TodoStatus.PENDING, TodoStatus.IN_PROGRESS})
 
 Level: TypeAlias = Literal["info", "warning", "error"]
 
@@ -51,7 +58,9 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     outcome: ToolOutcome
     error_code: str = ""
     display: str = ""
-    """The result for display."""
+    """The result for display; some tools say in a line what it is."""
+    text: str = ""
+    """The result that the model reads, if `display` says something else."""
     data: dict[str, Any] = {}
     """Facts about the result; a `FileChange` is shown as a diff."""
     seconds: float = 0.0
@@ -130,29 +139,19 @@ class ShellOutput(Struct, frozen=True, kw_only=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """A plan that the model presents for approval."""
 
-    number: int = 0
     text: str
     """Markdown."""
-    outcome: ToolOutcome | None = None
-    """None while it waits for approval."""
-
-
-class Todo(Struct, frozen=True, kw_only=True):
-    """One item of the model's todo list."""
-
-    text: str
-    state: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class Todos(Struct, frozen=True):
     """The model's todo list after a change."""
 
-    items: tuple[Todo, ...]
+    items: tuple[TodoItem, ...]
 
     @property
     def is_open(self) -> bool:
-        """True if an item is not completed."""
-        return any(item.state != "completed" for item in self.items)
+        """True if an item is still to do."""
+        return any(item.status in _OPEN for item in self.items)
 
 
 Block: TypeAlias = (
@@ -171,7 +170,7 @@ Block: TypeAlias = (
     | Todos
 )
 
-Foldable: TypeAlias = Thinking | ToolCall | ServerTool | AgentNote | Compaction | ShellOutput | Plan
+Foldable: TypeAlias = Thinking | ToolCall | ServerTool | AgentNote | Compaction | ShellOutput
 """Blocks with a `number`: the terminal shows them folded, and expands them on request."""
 
 
@@ -226,5 +225,5 @@ class LiveBlock(Struct, frozen=True, kw_only=True):
     compaction: str = ""
     """How far a compaction is; empty if there is none."""
     retry: RetryWait | None = None
-    todos: tuple[Todo, ...] = ()
-    """The todo list, while it has an item that is not completed."""
+    todos: tuple[TodoItem, ...] = ()
+    """The todo list, while it has an item that is still to do."""

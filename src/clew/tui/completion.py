@@ -1,18 +1,13 @@
 """What the menu below the input offers: commands after `/`, files after `@`."""
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 
-from clew.core.sanitize import sanitize, sanitize_line
+from clew.core.sanitize import sanitize_line
 from clew.sdk.client import CommandInfo
 
 _MENTION = re.compile(r'(?:^|\s)(@(?:"[^"\n]*|[^\s"]*))$')
-_MAX_SCANNED = 5_000
-_MAX_SHOWN = 200
 _MAX_META = 80
 _QUIT = "exit; you can resume later"
 _SHOW = "print a folded block in full, such as /show #3"
@@ -73,43 +68,3 @@ def find_mention(text: str) -> str:
     """Return the `@name` at the end of `text`, with its sign; empty if there is none."""
     found = _MENTION.search(text)
     return found[1] if found else ""
-
-
-def complete_mention(typed: str, folder: Path) -> list[tuple[str, str]]:
-    """Return the completions for `typed`, a mention: the text, and the name to show.
-
-    Folders end in a slash. Names with spaces are quoted. Hidden files are listed only after a
-    dot. Names with control characters are left out.
-    """
-    path = typed.removeprefix("@").removeprefix('"')
-    start = path.rpartition("/")[2]
-    head = path[: len(path) - len(start)]
-    place = Path(folder, os.path.expanduser(head or "."))  # noqa: PTH111 - never raises
-    names = sorted(islice(_names(place, start), _MAX_SCANNED), key=_sort_key)[:_MAX_SHOWN]
-    return [(_quote(f"{head}{name}"), name) for name in names]
-
-
-def _names(place: Path, start: str) -> Iterator[str]:
-    try:
-        with os.scandir(place) as entries:
-            for entry in islice(entries, _MAX_SCANNED):
-                if _matches(entry.name, start):
-                    yield f"{entry.name}/" if entry.is_dir() else entry.name
-    except OSError:
-        return
-
-
-def _matches(name: str, start: str) -> bool:
-    matches = name.lower().startswith(start.lower())
-    is_hidden = name.startswith(".") and not start.startswith(".")
-    return matches and not is_hidden and sanitize(name) == name and not set('"\n\t') & set(name)
-
-
-def _sort_key(name: str) -> tuple[str, str]:
-    return name.lower(), name
-
-
-def _quote(path: str) -> str:
-    if " " not in path:
-        return f"@{path}"
-    return f'@"{path}' if path.endswith("/") else f'@"{path}"'

@@ -25,9 +25,10 @@ from clew.core.events import (
 from clew.core.ids import EntryId, RunId
 from clew.core.messages import Role
 from clew.core.permissions import Approval, PermissionMode
+from clew.core.results import ExecutionResult
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import CommandOutcome, SessionClient
-from clew.tui.blocks import Block, CommandReply, Notice, ShellOutput, UserPrompt
+from clew.tui.blocks import Block, CommandReply, Notice, UserPrompt
 
 logger = logging.getLogger(__name__)
 
@@ -81,20 +82,20 @@ class Conversation:
         self._commands: set[int] = set()
         """Commands that were handed over, by number."""
         self._number = 0
-        self._runs: set[RunId] = set()
-        """Accepted runs that have not ended."""
-        self._ended: set[RunId] = set()
+        self._runs: dict[RunId, bool] = {}
+        """Accepted runs that have not ended, and whether each is a skill."""
+        self._ended: dict[RunId, ExecutionResult | None] = {}
         """Ends that arrived before the session reported the run as accepted."""
         self._working = False
         self.queue: list[str] = []
         """Prompts and shell commands that wait for the end of the run."""
+        self.builtins: frozenset[str] = frozenset()
+        """The names of the commands that are not skills; empty while they are unknown."""
         self.is_held = False
         """True after a failed run: the queue waits until the user sends it."""
         self.previous: tuple[str, EntryId] | None = None
         """The newest prompt, and its entry."""
         self._prompt = ""
-        self.in_shell = False
-        """True while a shell command of the user runs; its output is shown as a whole."""
 
     @property
     def is_busy(self) -> bool:
@@ -102,10 +103,14 @@ class Conversation:
         return bool(self._sending or self._runs or self._working)
 
     @property
+    def is_active(self) -> bool:
+        """True while something runs, or a command is carried out."""
+        return self.is_busy or bool(self._commands)
+
+    @property
     def is_idle(self) -> bool:
-        """True when nothing runs, no command is carried out, and nothing can be sent."""
-        can_send = bool(self.queue) and not self.is_held
-        return not (self.is_busy or self._commands or can_send)
+        """True when nothing runs and nothing can be sent."""
+        return not (self.is_active or (self.queue and not self.is_held))
 
     def submit(self, line: str) -> None:
         """Send a line. Commands run at once; everything else waits for the run to end."""
@@ -193,47 +198,56 @@ class Conversation:
             case Thinking(active=active):
                 self._working = active
             case RunCompleted(result=result) | RunInterrupted(result=result):
-                self._end(result.run_id)
+                self._end(result.run_id, result)
             case RunFailed(run_id=run_id):
                 self.is_held = bool(self.queue)
-                self._end(run_id)
+                self._end(run_id, None)
             case _:
                 return
         self.drain()
 
-    def _end(self, run_id: RunId) -> None:
+    def _end(self, run_id: RunId, result: ExecutionResult | None) -> None:
         if run_id in self._runs:
-            self._runs.discard(run_id)
-        elif self._sending:
-            self._ended.add(run_id)
+            self._show_answer(result, is_skill=self._runs.pop(run_id))
+        elif self._sending or self._commands:
+            self._ended[run_id] = result
+
+    def _show_answer(self, result: ExecutionResult | None, *, is_skill: bool) -> None:
+        """Show the answer of a skill that a subagent carried out: no event has shown it."""
+        if is_skill and result is not None and result.last_call is None and result.response.strip():
+            self._terminal.show(CommandReply(text=result.response, style="markdown"))
 
     def _execute(self, line: str) -> None:
         needs_turn = not line.startswith("/")
         number = self._number = self._number + 1
         (self._sending if needs_turn else self._commands).add(number)
-        if line.startswith(("/", "!")):
+        if is_echoed := line.startswith("!") or self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
-        if line.startswith("!"):
-            self.in_shell = True
 
         def done(future: "Future[CommandOutcome]") -> None:
             self._sending.discard(number)
             self._commands.discard(number)
-            if line.startswith("!"):
-                self.in_shell = False
             outcome = self._result(future, line)
             if outcome is not None:
+                if outcome.run_id is None and not is_echoed:
+                    self._terminal.show(UserPrompt(line))
                 self._apply_outcome(outcome, line)
             self.drain()
 
         self._terminal.call(partial(self._client.execute, line), done)
 
+    def _is_builtin(self, line: str) -> bool:
+        """Return True for a command that starts no run; a run shows its prompt itself."""
+        name = line[1:].partition(" ")[0].lower()
+        return line.startswith("/") and (name in self.builtins or not self.builtins)
+
     def _apply_outcome(self, outcome: CommandOutcome, line: str) -> None:
         if outcome.run_id is not None:
+            is_skill = outcome.kind == "skill"
             if outcome.run_id in self._ended:
-                self._ended.discard(outcome.run_id)
+                self._show_answer(self._ended.pop(outcome.run_id), is_skill=is_skill)
             else:
-                self._runs.add(outcome.run_id)
+                self._runs[outcome.run_id] = is_skill
             return
         for block in make_reply(outcome, line):
             self._terminal.show(block)
@@ -271,7 +285,7 @@ class Conversation:
 def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
     """Return the blocks that show what a command or a shell command did."""
     if outcome.kind == "shell":
-        return [ShellOutput(command=outcome.name, text=outcome.message, failed=not outcome.success)]
+        return []  # its events have shown it
     if not outcome.success:
         return [CommandReply(text=f"clew: {outcome.message}", failed=True)]
     if _is_shown(outcome.data) or not outcome.message:

@@ -82,14 +82,16 @@ class EventFeed:
         self._update, self._last = None, time.monotonic()
         envelopes = [self._inbox.popleft() for _ in range(len(self._inbox))]
         self._deliver(envelopes)
+        has_calls = bool(self._calls)
         while self._calls and self._loop is not None:
             try:
                 self._calls.popleft()()
             except Exception:
                 # A bug must not end the prompt.
                 logger.exception("a result cannot be shown")
-        if self._inbox or self._calls:
-            self.wake()
+        if has_calls:
+            self._deliver([])
+        self._wake()
 
     def _wake(self) -> None:
         if self._inbox or self._calls:

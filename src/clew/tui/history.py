@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from clew.core.file_change import FileChange, Hunk
 from clew.core.messages import Message, Reasoning, Role, Text
-from clew.core.messages import ToolCall as CallPart
 from clew.core.text import pluralize
 from clew.core.tool_states import ToolState
 from clew.sdk.client import HistoryEntry, SessionSnapshot
@@ -21,8 +21,20 @@ _MARKS = {"context": " ", "remove": "-", "add": "+"}
 
 def make_blocks(history: Iterable[HistoryEntry]) -> list[Block]:
     """Return the blocks of a history, in order. They have no numbers yet."""
-    calls: dict[str, CallPart] = {}
-    return [block for item in history for block in _make(item, calls)]
+    known = _Known()
+    return [block for item in history for block in _make(item, known)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The arguments and the results of tool calls, by call id."""
+
+    arguments: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+
+    def add(self, message: Message) -> None:
+        self.arguments.update((call.call_id, call.arguments) for call in message.calls)
+        self.results.update((result.call_id, result.text) for result in message.results)
 
 
 def find_open_text(now: SessionSnapshot) -> str:
@@ -38,20 +50,20 @@ def find_open_text(now: SessionSnapshot) -> str:
     return rest
 
 
-def _make(item: HistoryEntry, calls: dict[str, CallPart]) -> Iterator[Block]:
+def _make(item: HistoryEntry, known: _Known) -> Iterator[Block]:
     if item.message is not None:
-        yield from _make_message(item.message, str(item.data.get("content", "")), calls)
+        known.add(item.message)
+        yield from _make_message(item.message, str(item.data.get("content", "")))
         return
     match item.type:
         case "tool-end":
-            yield _make_call(item.data, calls)
+            yield _make_call(item.data, known)
         case _:
             yield from _make_note(item.type, item.data)
 
 
-def _make_message(message: Message, shown: str, calls: dict[str, CallPart]) -> Iterator[Block]:
-    calls.update((call.call_id, call) for call in message.calls)
-    if message.role is Role.USER:
+def _make_message(message: Message, shown: str) -> Iterator[Block]:
+    if message.role is Role.USER and shown.strip():
         yield UserPrompt(shown)
     elif message.role is Role.ASSISTANT:
         for part in message.parts:
@@ -63,15 +75,16 @@ def _make_message(message: Message, shown: str, calls: dict[str, CallPart]) -> I
             yield Notice(INTERRUPTED)
 
 
-def _make_call(data: Mapping[str, Any], calls: Mapping[str, CallPart]) -> Block:
+def _make_call(data: Mapping[str, Any], known: _Known) -> Block:
     state = msgspec.convert(data, ToolState)
-    call = calls.get(state.call_id)
+    text = known.results.get(state.call_id, "")
     return ToolCall(
         name=state.tool_name,
-        arguments=call.arguments if call else "",
+        arguments=known.arguments.get(state.call_id, ""),
         outcome=state.result or "success",
         error_code=state.error_code,
         display=state.tool_result_data,
+        text="" if text == state.tool_result_data else text,
         data=_make_change(state),
     )
 

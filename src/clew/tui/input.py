@@ -1,11 +1,10 @@
 """The input: a buffer with history, completion and search, which stays active during a run."""
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer
+from prompt_toolkit.completion import CompleteEvent, Completer, ThreadedCompleter
 from prompt_toolkit.completion import Completion as Choice
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
@@ -26,13 +25,9 @@ from prompt_toolkit.layout.processors import (
 from prompt_toolkit.widgets import SearchToolbar
 
 from clew.core.sanitize import sanitize_line
+from clew.sdk.client import PathMatch
 from clew.sdk.prompt_history import PromptHistory
-from clew.tui.completion import (
-    CommandItem,
-    complete_command,
-    complete_mention,
-    find_mention,
-)
+from clew.tui.completion import CommandItem, complete_command, find_mention
 
 PROMPT = "> "
 _MENU_ROWS = 8
@@ -47,14 +42,18 @@ class InputArea:
     Args:
         history: The prompts that were sent before.
         commands: Returns the commands for the menu.
-        folder: The folder for `@`.
+        paths: Completes what stands behind an `@`; may block for a moment.
     """
 
     def __init__(
-        self, history: PromptHistory, *, commands: Callable[[], list[CommandItem]], folder: Path
+        self,
+        history: PromptHistory,
+        *,
+        commands: Callable[[], list[CommandItem]],
+        paths: Callable[[str], list[PathMatch]],
     ) -> None:
         self.buffer = Buffer(
-            completer=_InputCompleter(commands, folder),
+            completer=ThreadedCompleter(_InputCompleter(commands, paths)),
             complete_while_typing=True,
             history=_History(history),
             multiline=True,
@@ -64,7 +63,7 @@ class InputArea:
         """Where the user writes what the model should do instead."""
         self.search = SearchToolbar(backward_search_prompt="search: ", ignore_case=True)
         self.window = _make_window(self.buffer, PROMPT, search=self.search)
-        self.reply_window = _make_window(self.reply, "no: ")
+        self.reply_window = _make_window(self.reply, "… ")
         self.menu = _make_menu(self.buffer)
 
     def take(self) -> str:
@@ -97,15 +96,24 @@ class _History(History):
 class _InputCompleter(Completer):
     """Completes commands in a line that starts with a slash, and files after an `@`."""
 
-    def __init__(self, commands: Callable[[], list[CommandItem]], folder: Path) -> None:
+    def __init__(
+        self,
+        commands: Callable[[], list[CommandItem]],
+        paths: Callable[[str], list[PathMatch]],
+    ) -> None:
         self._commands = commands
-        self._folder = folder
+        self._paths = paths
 
     def get_completions(self, document: Document, _: CompleteEvent) -> Iterator[Choice]:
         before = document.text_before_cursor
         if typed := find_mention(before):
-            for text, name in complete_mention(typed, self._folder):
-                yield Choice(text, start_position=-len(typed), display=name)
+            for match in self._paths(typed.removeprefix("@")):
+                yield Choice(
+                    f"@{match.text}",
+                    start_position=-len(typed),
+                    display=sanitize_line(match.text, _MAX_META),
+                    display_meta=sanitize_line(match.detail, _MAX_META),
+                )
         elif before.startswith("/") and "\n" not in before:
             last = before.rpartition(" ")[2]
             for one in complete_command(before, self._commands()):

@@ -8,7 +8,7 @@ converted to keys.
 import os
 import select
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -32,19 +32,65 @@ from clew.tui.questions import QuestionList
 DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "cycle-mode": "s-tab",
     "expand": "c-o",
+    "external-editor": "c-g",
+    "interrupt": "",
+    "newline": "c-j",
+    "redraw": "c-l",
 }
-"""The actions whose keys the settings can change, and their keys."""
+"""The actions whose keys the settings can change, and their keys. `interrupt` is Esc as well."""
 
 
-def make_keys(actions: Actions, parts: Parts) -> KeyBindings:
-    """Return the key bindings of the application."""
+def make_keys(
+    actions: Actions, parts: Parts, chosen: Mapping[str, str]
+) -> tuple[KeyBindings, list[str]]:
+    """Return the key bindings of the application, and what is wrong with the chosen ones.
+
+    Args:
+        actions: What keys do.
+        parts: The state of the application.
+        chosen: Keys of the settings, by action: `c-o`, or `escape o` for one after the other.
+    """
     keys = KeyBindings()
     _bind_input(keys, actions, parts)
+    problems = _bind_chosen(keys, actions, parts, chosen)
     _bind_everywhere(keys, actions)
     _bind_reply(keys, actions, parts.input.reply)
     # Last: the newest binding of a key counts.
     _bind_questions(keys, actions, parts.questions, parts.input.buffer)
-    return keys
+    return keys, problems
+
+
+def _bind_chosen(
+    keys: KeyBindings, actions: Actions, parts: Parts, chosen: Mapping[str, str]
+) -> list[str]:
+    """Bind the actions whose keys can be chosen; returns what is wrong with the choice."""
+    handlers: dict[str, Callable[[], None]] = {
+        "cycle-mode": actions.cycle_mode,
+        "expand": actions.expand,
+        "external-editor": actions.open_editor,
+        "interrupt": actions.interrupt,
+        "newline": lambda: parts.input.buffer.insert_text("\n"),
+        "redraw": actions.redraw,
+    }
+    known = ", ".join(handlers)
+    problems = [
+        f"terminal.keyBindings: there is no action {name}; the actions are {known}"
+        for name in chosen
+        if name not in handlers
+    ]
+    for name, handler in handlers.items():
+        wanted = chosen.get(name, DEFAULT_KEYS[name])
+        try:
+            _bind(keys, wanted, handler)
+        except ValueError:
+            problems.append(f"terminal.keyBindings: {name}: there is no key {wanted}")
+            _bind(keys, DEFAULT_KEYS[name], handler)
+    return problems
+
+
+def _bind(keys: KeyBindings, names: str, handler: Callable[[], None]) -> None:
+    if names.strip():
+        keys.add(*names.split(), filter=~is_searching)(lambda _: handler())
 
 
 def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
@@ -61,7 +107,6 @@ def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
 
     @keys.add("escape", "enter", filter=here)
     @keys.add("escape", "c-j", filter=here)
-    @keys.add("c-j", filter=here)
     def _begin_line(_: KeyPressEvent) -> None:
         buffer.insert_text("\n")
 
@@ -91,18 +136,6 @@ def _bind_everywhere(keys: KeyBindings, actions: Actions) -> None:
     @keys.add("<sigint>")
     def _clear(_: KeyPressEvent) -> None:
         actions.clear_or_quit()
-
-    @keys.add("c-l")
-    def _redraw(event: KeyPressEvent) -> None:
-        event.app.renderer.erase()
-
-    @keys.add(DEFAULT_KEYS["cycle-mode"])
-    def _cycle_mode(_: KeyPressEvent) -> None:
-        actions.cycle_mode()
-
-    @keys.add(DEFAULT_KEYS["expand"])
-    def _expand(_: KeyPressEvent) -> None:
-        actions.expand()
 
     @keys.add("c-z", filter=Condition(lambda: os.name == "posix"))
     def _suspend(event: KeyPressEvent) -> None:

@@ -18,6 +18,7 @@ from prompt_toolkit.styles import Style
 
 from clew.core.sanitize import sanitize_line
 from clew.tui.input import InputArea
+from clew.tui.questions import ANSI as COLOURED
 from clew.tui.questions import Line, QuestionList, draw_questions
 from clew.tui.status import StatusPart
 
@@ -39,6 +40,8 @@ STYLE = Style(
     ]
 )
 _MAX_QUEUE = 3
+_AIRY = 6
+"""With as many free rows, an empty one separates the live area from what is printed."""
 _STATUS_FROM = 3
 """A window with fewer rows shows no status line."""
 
@@ -67,6 +70,10 @@ class View(Protocol):
 
     def draw_live(self, *, width: int, rows: int) -> list[str]:
         """Return the unfinished block, as lines with colours."""
+        ...
+
+    def draw_preview(self, width: int) -> list[str]:
+        """Return what the call of the open question would do, as lines with colours."""
         ...
 
     def draw_status(self, width: int) -> tuple[StatusPart, ...]:
@@ -121,25 +128,31 @@ class LiveArea:
         room -= int(_has_status()) + view.input.window.preferred_height(width, room).preferred
         below = draw_queue(view.list_queue(), width=width)
         if view.hint:
-            below.append(("class:dim", sanitize_line(view.hint, max(2, width - 1))))
+            below.append(("dim", sanitize_line(view.hint, max(2, width - 1))))
         below = below[: max(0, room)]
         room -= len(below)
-        asked = draw_questions(view.questions, width=width, rows=room) if room > 0 else []
-        asked = [(f"class:{style}" if style else "", text) for style, text in asked]
+        preview = view.draw_preview(width) if view.questions else []
+        asked = draw_questions(view.questions, preview, width=width, rows=room) if room > 0 else []
         room -= len(asked)
         live = view.draw_live(width=width, rows=room) if room > 0 else []
+        if room - len(live) >= _AIRY and (not live or live[0]):
+            live = ["", *live]
         return [
             *(to_formatted_text(ANSI(line)) for line in live[-room:] if room > 0),
-            *(_one_part(style, text) for style, text in (*asked, *below)),
+            *(_style_line(line) for line in (*asked, *below)),
         ]
 
     def _status(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns
-        return [(f"class:{part.style}", part.text) for part in self._view.draw_status(width)]
+        parts = self._view.draw_status(width)
+        return [(f"class:{part.style}" if part.style else "", part.text) for part in parts]
 
 
-def _one_part(style: str, text: str) -> StyleAndTextTuples:
-    return [(style, text)]
+def _style_line(line: Line) -> StyleAndTextTuples:
+    style, text = line
+    if style == COLOURED:
+        return to_formatted_text(ANSI(text))
+    return [(f"class:{style}" if style else "", text)]
 
 
 def draw_queue(queue: Sequence[str], *, width: int) -> list[Line]:
@@ -150,7 +163,7 @@ def draw_queue(queue: Sequence[str], *, width: int) -> list[Line]:
         lines.append(f"… and {len(queue) - _MAX_QUEUE} more")
     if lines:
         lines[-1] += "  (↑ edits)" if len(lines[-1]) + 12 < width else ""
-    return [("class:yellow", line) for line in lines]
+    return [("yellow", line) for line in lines]
 
 
 def _has_status() -> bool:

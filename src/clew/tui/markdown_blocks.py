@@ -15,6 +15,9 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _BEGINS_BLOCK = re.compile(r" {0,3}(?:`{3}|~{3}|#{1,6}(?:\s|$))")
 _ENDS_WITH_BLANK = frozenset({"paragraph_open", "table_open", "blockquote_open"})
 """Blocks that nothing after a blank line can continue."""
+_CONTINUED = frozenset({"bullet_list_open", "ordered_list_open", "code_block"})
+"""Blocks that an indented line after a blank one continues, and lists with a further item."""
+_CONTINUES = re.compile(r"\s|(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _ONE_LINE = frozenset({"heading_open", "hr"})
 
 
@@ -49,6 +52,8 @@ class MarkdownSplitter:
         """The line that is incomplete."""
         self._fence = ""
         """The mark that closes the fenced code block at the top level which is open."""
+        self._open = ""
+        """The type of the last block, as far as it is known."""
 
     @property
     def tail(self) -> str:
@@ -63,7 +68,7 @@ class MarkdownSplitter:
     def close(self) -> str:
         """Return the rest of the answer, and start anew."""
         rest = self.tail
-        self._lines, self._line, self._fence = [], "", ""
+        self._lines, self._line, self._fence, self._open = [], "", "", ""
         return rest
 
     def _add(self, line: str) -> list[str]:
@@ -71,10 +76,16 @@ class MarkdownSplitter:
         self._lines.append(f"{line}\n")
         if self._fence and not _closes(line, self._fence):
             return []
-        # Between these lines, only the last block can have grown.
-        if not (is_blank(line) or is_blank(before) or _BEGINS_BLOCK.match(line) or self._fence):
-            return []
-        return self._split()
+        return self._split() if self._can_end(line, before) else []
+
+    def _can_end(self, line: str, before: str) -> bool:
+        """Return whether a line may begin a block, or end the open one. Parsing is slow."""
+        continues = self._open in _CONTINUED and _CONTINUES.match(line)
+        if self._fence or (_BEGINS_BLOCK.match(line) and not continues):
+            return True
+        if is_blank(line):
+            return not is_blank(before) and self._open not in _CONTINUED
+        return is_blank(before) and not continues
 
     def _split(self) -> list[str]:
         """Return the blocks that are complete, and keep the rest."""
@@ -89,8 +100,10 @@ class MarkdownSplitter:
             return []
         # Blank lines belong to the block above them.
         cuts = [0, *starts[1:]]
+        self._open = tokens[-1].type
         if self._is_complete(tokens[-1]):
             cuts.append(len(self._lines))
+            self._open = ""
         done = ["".join(self._lines[start:end]) for start, end in itertools.pairwise(cuts)]
         self._lines = self._lines[cuts[-1] :]
         return done

@@ -29,6 +29,7 @@ from clew.core.events import (
 from clew.core.json_text import decode_json
 from clew.core.tool_states import ToolState, first_argument
 from clew.tui.blocks import (
+    TODO_WRITE,
     AgentNote,
     Answer,
     Block,
@@ -160,6 +161,7 @@ class RunningTools:
         """The calls that permission requests are about."""
         self._remedies: dict[str, str] = {}
         self._truncated: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
 
     @property
     def running(self) -> tuple[RunningTool, ...]:
@@ -186,25 +188,28 @@ class RunningTools:
             self._calls[event.call_id] = replace(call, line=event.line)
 
     def note_entry(self, entry: Entry) -> None:
-        """Take note of a result that the model gets only in part."""
+        """Take note of the result for the model, and of one that it gets only in part."""
         body = entry.body
-        if not isinstance(body, MessageAdded) or body.full_text is None:
+        if not isinstance(body, MessageAdded):
             return
         for result in body.message.results:
-            if result.call_id in self._calls:
+            if result.call_id not in self._calls:
+                continue
+            self._texts[result.call_id] = body.full_text or result.text
+            if body.full_text is not None:
                 self._truncated[result.call_id] = (
                     f"long output: the model reads {len(result.text):,} of"
                     f" {len(body.full_text):,} characters; /recall #{entry.id} has all of it"
                 )
 
-    def ask(self, event: _Question) -> None:
-        """Take note of a permission request, or of its answer."""
+    def ask(self, event: _Question, at: float) -> None:
+        """Take note of a permission request, or of its answer; the call runs from then on."""
         match event:
             case PermissionRequest(request_id=request_id, call_id=call_id):
                 self._requests[request_id] = call_id
-                self._mark(call_id, is_asking=True)
+                self._mark(call_id, at, is_asking=True)
             case PermissionResolved(request_id=request_id):
-                self._mark(self._requests.pop(request_id, ""), is_asking=False)
+                self._mark(self._requests.pop(request_id, ""), at, is_asking=False)
             case PermissionDenied(call_id=call_id, remedy=remedy):
                 if call_id in self._calls:
                     self._remedies[call_id] = remedy
@@ -227,10 +232,13 @@ class RunningTools:
             ]
         remedy = self._remedies.pop(event.call_id, "")
         truncated = self._truncated.pop(event.call_id, "")
+        text = self._texts.pop(event.call_id, "")
         if event.call_id in self._by_user:
             self._by_user.discard(event.call_id)
             command = str(_decode(call.arguments).get("command", ""))
             return [ShellOutput(command=command, text=event.display, failed=event.failed)]
+        if event.name == TODO_WRITE and not event.failed:
+            return []  # `TodosChanged` shows the list.
         return [
             ToolCall(
                 name=event.name,
@@ -238,6 +246,7 @@ class RunningTools:
                 outcome="denied" if event.denied else "error" if event.failed else "success",
                 error_code=event.error_code,
                 display=event.display,
+                text="" if text == event.display else text,
                 data=event.data,
                 seconds=seconds,
                 remedy=remedy,
@@ -245,9 +254,9 @@ class RunningTools:
             )
         ]
 
-    def _mark(self, call_id: str, *, is_asking: bool) -> None:
+    def _mark(self, call_id: str, at: float, *, is_asking: bool) -> None:
         if (call := self._calls.get(call_id)) is not None:
-            self._calls[call_id] = replace(call, is_asking=is_asking)
+            self._calls[call_id] = replace(call, is_asking=is_asking, since=at)
 
 
 class RunningAgents:

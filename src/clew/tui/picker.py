@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from clew.core.sanitize import sanitize, sanitize_line, split_rows
+from clew.core.sanitize import sanitize, split_rows
 from clew.tui.standard_output import write_out
 from clew.tui.theme import Theme
 
@@ -134,8 +134,7 @@ def _pick_live(question: str, rows: Sequence[Row], theme: Theme) -> int | None:
 
 
 def _cut(text: str, width: int) -> str:
-    clean = sanitize_line(text, max(2, width - 1))
-    return next(split_rows(clean, max(1, width - 1)))
+    return next(split_rows(sanitize(text), max(1, width - 1)))
 
 
 def can_draw(environ_term: str) -> bool:

@@ -17,7 +17,7 @@ from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
 from clew.core.sanitize import sanitize
 from clew.sdk.client import SessionClient, SessionSnapshot
-from clew.tui.blocks import Block, CommandReply, ToolCall, UserPrompt
+from clew.tui.blocks import Block, CommandReply, UserPrompt
 from clew.tui.conversation import Conversation, is_quit
 from clew.tui.leave import Leave, Quit, leave_for
 from clew.tui.questions import MAX_LINES, add_bars, format_request, list_choices
@@ -193,9 +193,6 @@ class PlainApp:
     def _carry_out(self, line: str) -> None:
         before = self._status.status
         self._is_aborting = self._is_left
-        if line.partition(" ")[0].lower() == "/show":
-            self._show_again(line.partition(" ")[2])
-            return
         self._conversation.submit(line)
         while not self._conversation.is_idle:
             self._take(self._inbox.get())
@@ -219,8 +216,7 @@ class PlainApp:
     def _apply(self, envelope: Envelope) -> None:
         self._status.update(envelope)
         for block in self._transcript.apply(envelope):
-            by_hand = self._conversation.in_shell and isinstance(block, ToolCall)
-            if not by_hand and not isinstance(block, UserPrompt):
+            if not isinstance(block, UserPrompt):
                 self._print(block)
         if isinstance(envelope.event, PermissionRequest):
             self._ask(envelope.event)
@@ -238,17 +234,6 @@ class PlainApp:
             )
         )
         self._last = block
-
-    def _show_again(self, arguments: str) -> None:
-        number = arguments.strip().removeprefix("#")
-        found = self._transcript.newest if not number else None
-        if number.isascii() and number.isdecimal():
-            found = self._transcript.find(int(number[:9]))
-        if found is None:
-            text = "clew: there is no such block; give a number from the screen, such as /show #3"
-            self.show(CommandReply(text=text, failed=True))
-        else:
-            self._print(found, expanded=True)
 
     # Questions.
 

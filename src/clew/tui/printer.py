@@ -51,7 +51,8 @@ class Printer:
         """Write what was added, and draw the live area again below it."""
         text = "".join(self._pending)
         application, output = self._application, self._application.output
-        if not application.is_running:
+        if not application.is_running or application._running_in_terminal:  # noqa: SLF001
+            # The user's editor has the terminal, or the application starts soon.
             return
         if not text:
             application.invalidate()

@@ -9,8 +9,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -21,13 +22,15 @@ from clew.core.events import EntryAdded, Envelope
 from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
-from clew.sdk.folders import user_folder
+from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.launch import LaunchedSession, launch
 from clew.sdk.prompt_history import PromptHistory
+from clew.sdk.resume import list_resumable
 from clew.sdk.session_admin import StoredSession
 from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Block, Notice
 from clew.tui.leave import Leave, Open, Pick
+from clew.tui.options import load_options
 from clew.tui.picker import Row, can_draw, pick
 from clew.tui.plain import PlainApp
 from clew.tui.signals import exit_code, handle_signals
@@ -74,7 +77,8 @@ def run(spec_for: SpecFor, options: ProgramOptions) -> int:
         options: How to run it.
     """
     session_id, first, again = "", options.first, False
-    with silence_keyboard(), start_blocking_portal() as portal:
+    is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    with silence_keyboard() if is_live else nullcontext(), start_blocking_portal() as portal:
         while True:
             program = _Program(portal, options, first=first)
             leave = program.run(spec_for(session_id, again=again), again=again)
@@ -118,7 +122,8 @@ class _Program:
     def __init__(self, portal: BlockingPortal, options: ProgramOptions, *, first: str) -> None:
         self._portal, self._options, self._first = portal, options, first
         self._is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
-        self._theme = terminal_theme(plain=not self._is_live)
+        self._terminal = load_options(working_folder(), options.environ)
+        self._theme = terminal_theme(plain=not self._is_live, name=self._terminal.theme)
         self.left_by = 0
         """The signal that ended the program; 0 when the user left."""
         self._has_entries = False
@@ -153,10 +158,15 @@ class _Program:
         app = App(
             launched.session,
             self._portal.start_task_soon,
-            history=PromptHistory(user_folder() / "history"),
+            history=PromptHistory(user_folder() / "history", launched.list_secrets),
             folder=Path(now.cwd),
             terminal=terminal,
-            options=AppOptions(theme=self._theme, reflows=does_reflow(os.environ)),
+            options=AppOptions(
+                theme=self._theme,
+                terminal=self._terminal,
+                reflows=does_reflow(os.environ),
+                term=os.environ.get("TERM", ""),
+            ),
         )
         app.start(now)
         for block in blocks:
@@ -253,6 +263,20 @@ class _Program:
         if place is None:
             return None
         return records[place].id if place < len(records) else ""
+
+
+def choose_session(options: ProgramOptions) -> str | None:
+    """Let the user choose one of the folder's sessions; None if there is none, or no choice."""
+    find = partial(list_resumable, working_folder(), options.environ, limit=_MAX_SESSIONS)
+    records = anyio.run(find)
+    live = not options.plain and can_draw(os.environ.get("TERM", ""))
+    theme = terminal_theme(plain=not live)
+    if not records:
+        write_out("there are no sessions in this folder yet; clew starts one\n")
+        return None
+    rows = [Row(describe_session(record)) for record in records]
+    place = pick("Which session do you want to resume?", rows, theme=theme, live=live)
+    return None if place is None else records[place].id
 
 
 def describe_session(record: StoredSession) -> str:

@@ -5,13 +5,14 @@ Every line of a model, a tool or a file stands behind a bar, so that it cannot i
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, Risk
 from clew.core.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.text import pluralize, truncate_middle
 from clew.sdk.permission_preview import preview_request
+from clew.tui.blocks import EXIT_PLAN_MODE
 
 BAR: Final = "  │ "
 MAX_LINES: Final = 20
@@ -24,7 +25,9 @@ _MIN_WIDTH = 8
 _VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run", Risk.UNKNOWN: "do"}
 _WEB = ("http://", "https://")
 
-Line = tuple[str, str]
+ANSI: Final = "ansi"
+"""The style of a text that has its own colours."""
+Line: TypeAlias = tuple[str, str]
 """A style of `clew.tui.layout`, and a text."""
 
 
@@ -36,11 +39,15 @@ class Choice:
     label: str
     approval: Approval
     takes_text: bool = False
-    """True for the answer that lets the user write to the model."""
+    """True for an answer that lets the user write to the model."""
+    text: str = ""
+    """The text that the user starts from."""
 
 
 def list_choices(request: PermissionRequest) -> tuple[Choice, ...]:
     """Return the answers that a request can have."""
+    if request.tool_name == EXIT_PLAN_MODE:
+        return _list_plan_choices(str(request.arguments.get("plan", "")))
     scope = sanitize_line(request.session_scope, _MAX_SCOPE)
     choices = [
         Choice("y", "yes, once", Approval.ONCE),
@@ -60,6 +67,16 @@ def list_choices(request: PermissionRequest) -> tuple[Choice, ...]:
     )
 
 
+def _list_plan_choices(plan: str) -> tuple[Choice, ...]:
+    return (
+        Choice("y", "yes, carry it out and ask before changes", Approval.ONCE),
+        Choice("s", "yes, and change files without asking", Approval.SESSION),
+        Choice("e", "edit the plan, then carry it out", Approval.ONCE, takes_text=True, text=plan),
+        Choice("n", "no, keep planning", Approval.NO),
+        Choice("t", "no, and tell the model what to change", Approval.NO, takes_text=True),
+    )
+
+
 class QuestionList:
     """The pending requests, which of them is open, and which answer is selected."""
 
@@ -68,13 +85,18 @@ class QuestionList:
         self._index = 0
         self.selected = 0
         """The number of the selected answer."""
-        self.is_writing = False
-        """True while the user writes what the model should do instead."""
+        self.writing: Choice | None = None
+        """The answer whose text the user writes; None while choosing."""
         self.is_armed = False
         """True when keys answer the question. Until the user has seen it, they do not."""
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    @property
+    def is_writing(self) -> bool:
+        """True while the user writes to the model."""
+        return self.writing is not None
 
     @property
     def current(self) -> PermissionRequest | None:
@@ -125,24 +147,31 @@ class QuestionList:
         return next((one for one in choices if one.key == key.lower()), None)
 
     def _open(self, index: int, *, armed: bool = False) -> None:
-        self._index, self.selected, self.is_writing, self.is_armed = index, 0, False, armed
+        self._index, self.selected, self.writing, self.is_armed = index, 0, None, armed
 
 
 def format_title(request: PermissionRequest) -> str:
     """Return who wants to do what, without the target."""
+    if request.tool_name == EXIT_PLAN_MODE:
+        return "The model presents a plan:"
     verb = "send a request to" if _is_fetch(request) else _VERBS[request.risk]
     return f"{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
 
 
 def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of the question, and the lines that stand behind the bar."""
+    title, target = format_target(request, width=width)
+    return title, [*target, *preview_request(request)]
+
+
+def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
+    """Return the first line of the question, and the lines of a target that does not fit there."""
     title = format_title(request)
-    target = request.target
+    target = "" if request.tool_name == EXIT_PLAN_MODE else request.target
     target = sanitize(truncate_middle(target, MAX_URL) if _is_fetch(request) else target)
-    preview = preview_request(request)
     if "\n" not in target and len(list(split_rows(f"{title} {target}", width))) == 1:
-        return f"{title} {target}", preview
-    return title, [*target.split("\n"), *preview]
+        return f"{title} {target}".rstrip(), []
+    return title, target.split("\n")
 
 
 def add_bars(lines: Sequence[str], *, width: int, limit: int | None = MAX_LINES) -> Iterator[str]:
@@ -154,32 +183,42 @@ def add_bars(lines: Sequence[str], *, width: int, limit: int | None = MAX_LINES)
         yield f"{BAR}… {pluralize(len(lines) - limit, 'more line')}"
 
 
-def draw_questions(questions: QuestionList, *, width: int, rows: int) -> list[Line]:
-    """Return the lines of the live area about the open question, in at most `rows` rows."""
+def draw_questions(
+    questions: QuestionList, preview: Sequence[str], *, width: int, rows: int
+) -> list[Line]:
+    """Return the lines of the live area about the open question, in at most `rows` rows.
+
+    Args:
+        questions: The questions.
+        preview: What the call would do, as rows with colours.
+        width: The columns of the terminal.
+        rows: The most rows.
+    """
     request = questions.current
     if request is None:
         return []
-    title, preview = format_request(request, width=width)
+    title, target = format_target(request, width=width)
     below = [
         ("dim", row) for row in _wrap(f"({sanitize_line(request.reason, _MAX_REASON)})", width)
     ]
-    below += _draw_choices(questions, width=width, hidden=len(preview) > MAX_LINES)
+    below += _draw_choices(questions, width=width, hidden=len(target) + len(preview) > MAX_LINES)
     below += [("dim", _cut(f"also waiting: {_brief(one)}", width)) for one in questions.others]
     room = max(1, rows - len(below) - 1)
-    bars = list(add_bars(preview, width=width))
-    if len(bars) > room:
-        bars = [*bars[: room - 1], f"{BAR}… v shows all of it"]
+    bars = [("", bar) for bar in add_bars(target, width=width, limit=None)]
+    bars += [(ANSI, row) for row in preview]
+    most = min(room, MAX_LINES)
+    if len(bars) > most:
+        hidden = pluralize(len(bars) - most + 1, "more line")
+        bars = [*bars[: most - 1], ("dim", f"{BAR}… {hidden}; v shows all")]
     number = f" ({len(questions)} questions)" if len(questions) > 1 else ""
-    drawn = [("question", _cut(title + number, width)), *(("", bar) for bar in bars), *below]
+    drawn = [("question", _cut(title + number, width)), *bars, *below]
     return drawn if len(drawn) <= rows else [drawn[0], *drawn[len(drawn) - rows + 1 :]]
 
 
 def _draw_choices(questions: QuestionList, *, width: int, hidden: bool) -> list[Line]:
     assert questions.current is not None  # noqa: S101 - the caller has checked
     if questions.is_writing:
-        return [
-            ("dim", _cut("tell the model what to do instead; Enter sends, Esc goes back", width))
-        ]
+        return [("dim", _cut("write to the model; Enter sends, Esc goes back", width))]
     if not questions.is_armed:
         return [("dim", _cut("pause typing to answer", width))]
     lines = []

@@ -26,6 +26,7 @@ _SHORT_NAME = 12
 _SHORT_MODEL = 20
 _SHORT_ID = 8
 _CENT = 0.01
+_SHOWN_FROM = 0.0001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class SessionStatus:
     """How many prompts wait."""
     tasks: int = 0
     """How many subagents and background tasks run."""
+    is_running: bool = False
+    """True while something runs that can be interrupted."""
 
 
 class StatusTracker:
@@ -111,9 +114,10 @@ class StatusPart:
 def status_line(status: SessionStatus, width: int) -> tuple[StatusPart, ...]:
     """Return the line in at most `width` columns.
 
-    A line that is too long loses parts in this order: the id, the tokens, most of the name, most
-    of the model, the cost, the name, the mode, the model. The percentage, queued prompts and
-    background tasks stay as long as they fit. The text is sanitized.
+    A line that is too long loses parts in this order: the id, how to interrupt, the tokens, most
+    of the name, most of the model, the cost, the name, the mode, the model. The
+    percentage, queued prompts and background tasks stay as long as they fit. The text is
+    sanitized.
     """
     for parts in _make_variants(status):
         if _count_all(parts) <= width:
@@ -125,6 +129,8 @@ def _make_variants(status: SessionStatus) -> Iterator[tuple[StatusPart, ...]]:
     """Yield the line in ever shorter forms."""
     yield _make_parts(status, tokens=True)
     status = replace(status, session_id="")
+    yield _make_parts(status, tokens=True)
+    status = replace(status, is_running=False)
     yield _make_parts(status, tokens=True)
     yield _make_parts(status, tokens=False)
     status = replace(status, name=sanitize_line(status.name, _SHORT_NAME))
@@ -151,12 +157,14 @@ def _make_parts(status: SessionStatus, *, tokens: bool) -> tuple[StatusPart, ...
         found.append(StatusPart(f"context {state.used_percentage:.0f}%", _COLOURS[state.status]))
         if tokens:
             found.append(StatusPart(_format_tokens(state), "dim"))
-    if status.cost_usd:
+    if status.cost_usd >= _SHOWN_FROM:
         found.append(StatusPart(format_cost(status.cost_usd), "dim"))
     if status.queued:
         found.append(StatusPart(f"{status.queued} queued", "yellow"))
     if status.tasks:
         found.append(StatusPart(pluralize(status.tasks, "task"), "yellow"))
+    if status.is_running:
+        found.append(StatusPart("Esc interrupts", "dim"))
     separator = StatusPart(_SEPARATOR, "dim")
     return tuple(part for one in found for part in (separator, one))[1:]
 

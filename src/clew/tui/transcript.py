@@ -27,6 +27,7 @@ from clew.core.events import (
     ServerToolEnded,
     ServerToolStarted,
     TextDelta,
+    TodosChanged,
     ToolEnded,
     ToolProgress,
     ToolStarted,
@@ -36,10 +37,12 @@ from clew.core.events import (
 from clew.core.events import Thinking as WorkChanged
 from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
+    EXIT_PLAN_MODE,
     Block,
     Foldable,
     LiveBlock,
     Notice,
+    Plan,
     RetryWait,
     Todos,
     UserPrompt,
@@ -127,7 +130,8 @@ class Transcript:
         for tool in now.active_tools:
             self._tools.join(tool, at)
         for request in now.permission_requests:
-            self._tools.ask(request)
+            self._tools.ask(request, at)
+        self._todos = Todos(now.todos)
         for task in now.tasks:
             self._agents.change(task, at)
         open_text = find_open_text(now) if now.executing else ""
@@ -142,9 +146,6 @@ class Transcript:
             made = self._agents.update(envelope.task_id, event)
         else:
             made = self._apply(event, at)
-        for block in made:
-            if isinstance(block, Todos):
-                self._todos = block
         return [self.add(block) for block in made]
 
     def close(self, at: float) -> list[Block]:
@@ -161,16 +162,29 @@ class Transcript:
                 self._retry = None
                 self._tools.start(event, at)
                 return self._end_text(at)
+            case PermissionRequest(tool_name=name, arguments=arguments):
+                self._tools.ask(event, at)
+                if name == EXIT_PLAN_MODE:
+                    return [*self._end_text(at), Plan(text=str(arguments.get("plan", "")))]
+            case Warned(text=text):
+                return [Notice(text, "warning")]
+            case _:
+                return self._apply_tool(event, at)
+        return []
+
+    def _apply_tool(self, event: Event, at: float) -> Sequence[Block]:
+        match event:
             case ToolProgress():
                 self._tools.update(event)
             case EntryAdded(entry=entry):
                 self._tools.note_entry(entry)
             case ToolEnded() | ServerToolEnded():
                 return self._tools.end(event, at)
-            case PermissionRequest() | PermissionResolved() | PermissionDenied():
-                self._tools.ask(event)
-            case Warned(text=text):
-                return [Notice(text, "warning")]
+            case PermissionResolved() | PermissionDenied():
+                self._tools.ask(event, at)
+            case TodosChanged(items=items):
+                self._todos = Todos(items)
+                return [self._todos]
             case ModelRetry():
                 self._retry = RetryWait(
                     reason=event.reason,

@@ -13,7 +13,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.messages import Message, Role
 from clew.core.redaction import redact
-from clew.core.text import one_line
+from clew.core.text import one_line, pluralize
 from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
@@ -41,7 +41,7 @@ async def _copy(host: CommandHost, arguments: str) -> CommandResult:
     text = _readable(entry)
     lines = text.count("\n") + 1
     return build_result(
-        [f"copied #{entry.id}: {len(text):,} characters, {lines:,} lines"],
+        [f"copied #{entry.id}: {len(text):,} characters, {pluralize(lines, 'line')}"],
         CopyText(text),
         entry=entry.id,
         text=text,

@@ -5,8 +5,10 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from clew.core.errors import ProviderError, StreamBroken
+from clew.core.json_text import NestedTooDeeply
 from clew.providers.protocol import Chunk, Finished
 from clew.providers.sse import ServerEvent
+from clew.providers.wire.deep_json import cut_deep_parts
 from clew.providers.wire.surrogates import SurrogateJoiner
 
 
@@ -126,7 +128,10 @@ class EventDecoder:
             return []
         was_complete = response.complete
         try:
-            return surrogates.join(response.take(surrogates.escape_event(event)))
+            if "\\u" in event.data:
+                event = surrogates.escape_event(event)
+            found = self._take(event)
+            return surrogates.join(found) if surrogates.any_found else found
         except _UNREADABLE as error:
             if was_complete:
                 return []
@@ -140,9 +145,23 @@ class EventDecoder:
         """Return the chunks of a non-streamed response; raises as `feed` does."""
         surrogates = self._surrogates
         try:
-            return surrogates.join(self._response.take_whole(surrogates.escape_body(body)))
+            return surrogates.join(self._take_whole(surrogates.escape_body(body)))
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
+
+    def _take(self, event: ServerEvent) -> list[Chunk]:
+        try:
+            return self._response.take(event)
+        except NestedTooDeeply:
+            shallow = cut_deep_parts(event.data)
+            return shallow.restore(self._response.take(ServerEvent(shallow.text, event.name)))
+
+    def _take_whole(self, body: bytes) -> list[Chunk]:
+        try:
+            return self._response.take_whole(body)
+        except NestedTooDeeply:
+            shallow = cut_deep_parts(body.decode())
+            return shallow.restore(self._response.take_whole(shallow.text.encode()))
 
     def close(self) -> Finished:
         """Return the end of the response.

@@ -1,17 +1,22 @@
 """A cache of encoded messages, so that a request costs only its new messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from msgspec import Raw
 
 from clew.context.reasoning import ReasoningPolicy, ReasoningReader, adapt_message
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Message
+from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.unsupported_media import replace_media
 
 LIMIT = 256 << 20
 """Bytes to keep before the older half is evicted."""
+_MOST_TOOL_LISTS = 64
+"""Lists of tools to keep: sessions with the same tools share one."""
 OVERHEAD = 600
 """Bytes per entry besides its encoding: the message and the dict slot."""
 
@@ -41,6 +46,20 @@ class MessageCache(Generic[F]):
         self._limit = limit
         self._size = 0
         self._cached: dict[_Key, dict[int, _Entry[F]]] = {}
+        self._tools: dict[tuple[int, ...], tuple[Sequence[ToolSpec], Raw]] = {}
+
+    def encode_tools(
+        self, tools: Sequence[ToolSpec], make: Callable[[Sequence[ToolSpec]], bytes]
+    ) -> Raw:
+        """Return `tools` as `make` encodes them; like messages, they are identified by identity."""
+        key = tuple(map(id, tools))
+        known = self._tools.get(key)
+        if known is None:
+            if len(self._tools) >= _MOST_TOOL_LISTS:
+                self._tools.clear()
+            # A reference to the tools keeps their ids from being reused.
+            known = self._tools[key] = tools, Raw(make(tools))
+        return known[1]
 
     def encode(self, request: Request) -> list[F]:
         """Return the encoded messages of `request`, in order."""

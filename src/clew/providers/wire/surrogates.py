@@ -36,7 +36,8 @@ class SurrogateJoiner:
     """Tracks one response and joins its surrogates."""
 
     def __init__(self) -> None:
-        self._any = False
+        self.any_found = False
+        """True after the first lone surrogate; before it, `join` changes nothing."""
         self._waiting: dict[tuple[type, int], str] = {}
         """First halves, by the text that they are the end of."""
 
@@ -52,7 +53,7 @@ class SurrogateJoiner:
         made = _ESCAPE.sub(_placeholder, text)
         if made == text:
             return text
-        self._any = True
+        self.any_found = True
         return made
 
     def escape_body(self, data: bytes) -> bytes:
@@ -63,7 +64,7 @@ class SurrogateJoiner:
 
     def join(self, chunks: list[Chunk]) -> list[Chunk]:
         """Return `chunks` without placeholders; a trailing half waits for the next chunk."""
-        if not self._any:
+        if not self.any_found:
             return chunks
         return [self._join_chunk(chunk) for chunk in chunks]
 

@@ -8,6 +8,8 @@ text matches the secret behind it, and one in the new text is replaced by that s
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct
@@ -112,31 +114,74 @@ def edit_tool(ledger: FileLedger) -> Tool:
         return await anyio.to_thread.run_sync(_edit, ledger, change, context)
 
     edit.restores_secrets = True
+    edit.find_failure = partial(_find_failure, ledger)
     return edit
+
+
+def _find_failure(
+    ledger: FileLedger,
+    *,
+    file_path: str,
+    old_string: str,
+    new_string: str,
+    context: ToolContext,
+    replace_all: bool = False,
+) -> ToolOutput | None:
+    change = EditRequest(
+        path=file_path,
+        old=old_string,
+        new=new_string,
+        everywhere=replace_all,
+        marks=context.redact_values is not None,
+    )
+    try:
+        _plan_edit(ledger, resolve(file_path, context), change, context)
+    except ToolFailure as error:
+        return failure(str(error))
+    return None
+
+
+class _PlannedEdit(Struct, frozen=True, kw_only=True):
+    """The content of a file before and after an edit."""
+
+    data: bytes
+    old_text: str
+    new_text: str
+    new_data: bytes
+    lines: list[int]
+    """The numbers of the changed lines."""
+
+
+def _plan_edit(
+    ledger: FileLedger, path: Path, change: EditRequest, context: ToolContext
+) -> _PlannedEdit:
+    data = load(path, change.path)
+    ledger.check(path, data, change.path)
+    file = decode(data, change.path)
+    shown = RedactedText(file.text)
+    if change.old_has_mark or change.new_has_mark:
+        shown = hide_file(file.text, context)
+    text, lines = apply(shown, file.text, change)
+    return _PlannedEdit(
+        data=data, old_text=file.text, new_text=text, new_data=file.encode(text), lines=lines
+    )
 
 
 def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> ToolOutput:
     try:
         path = resolve(change.path, context)
         with ledger.lock(path):
-            data = load(path, change.path)
-            ledger.check(path, data, change.path)
-            file = decode(data, change.path)
-            shown = RedactedText(file.text)
-            if change.old_has_mark or change.new_has_mark:
-                shown = hide_file(file.text, context)
-            text, lines = apply(shown, file.text, change)
-            fresh = file.encode(text)
+            plan = _plan_edit(ledger, path, change, context)
             before = context.before_change
-            ledger.replace(path, fresh, change.path, expected=data, before=before)
+            ledger.replace(path, plan.new_data, change.path, expected=plan.data, before=before)
     except ToolFailure as error:
         return failure(str(error))
-    diff = compare(file.text, text, change.path)
-    times = pluralize(len(lines), "replacement")
+    diff = compare(plan.old_text, plan.new_text, change.path)
+    times = pluralize(len(plan.lines), "replacement")
     return ToolOutput(
-        text=f"Edited {change.path}: {times} at {_format_lines(lines)}.",
+        text=f"Edited {change.path}: {times} at {_format_lines(plan.lines)}.",
         display=format_short(diff),
-        data=diff.data() | {"replacements": len(lines)},
+        data=diff.data() | {"replacements": len(plan.lines)},
     )
 
 

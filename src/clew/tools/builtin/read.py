@@ -95,6 +95,19 @@ def read_tool(ledger: FileLedger) -> Tool:
         part = FilePart(path=path, shown=file_path, first=max(offset, 1), limit=limit)
         return await anyio.to_thread.run_sync(_read, ledger, part, context, abandon_on_cancel=True)
 
+    def find_failure(
+        file_path: str,
+        context: ToolContext,
+        offset: int = 1,  # noqa: ARG001 - the same arguments as those of the tool
+        limit: int = DEFAULT_LINES,  # noqa: ARG001
+    ) -> ToolOutput | None:
+        try:
+            examine(resolve(file_path, context), file_path)
+        except ToolFailure as error:
+            return failure(str(error))
+        return None
+
+    read.find_failure = find_failure
     return read
 
 

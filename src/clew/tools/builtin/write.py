@@ -33,7 +33,18 @@ def write_tool(ledger: FileLedger) -> Tool:
         """  # noqa: D205
         return await anyio.to_thread.run_sync(_write, ledger, file_path, content, context)
 
+    def find_failure(file_path: str, content: str, context: ToolContext) -> ToolOutput | None:
+        try:
+            path = resolve(file_path, context)
+            old = _read_current(ledger, path, file_path)
+            file = decode(old, file_path) if old is not None else TextFile(text="")
+            _restore(file, content, file_path, context)
+        except ToolFailure as error:
+            return failure(str(error))
+        return None
+
     write.restores_secrets = True
+    write.find_failure = find_failure
     return write
 
 

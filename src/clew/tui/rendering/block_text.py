@@ -32,7 +32,7 @@ from clew.tui.theme import Theme
 
 MIN_WIDTH = 8
 """Narrower terminals wrap lines themselves."""
-_ONE_LINERS = (Thinking, ToolCall, ServerTool, AgentNote, Notice, Cleared)
+_ONE_LINERS = (Thinking, ToolCall, ServerTool, AgentNote, Notice, Cleared, Todos)
 
 
 def render_block(

@@ -1,22 +1,23 @@
-"""Lines of styled text: wrapped between words, chopped, truncated, and written as ANSI text."""
+"""Lines of styled text: wrapped between words, chopped, truncated, and written as ANSI text.
+
+Terminals disagree about emoji sequences. Every character counts with the most columns that a
+terminal gives it, so a line that fits by this count fits everywhere.
+"""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from clew.tui.rendering.cells import (
-    count_character,
-    count_columns,
-    is_wide,
-    split_columns,
-    truncate_columns,
-)
-
 TAB_STOPS = 4
 _JOINER = "\u200d"
 _EMOJI_STYLE = "\ufe0f"
+"""Makes the character before it an emoji, which is wide."""
+_ZERO = frozenset({"Mn", "Me", "Cf"})
+_SOFT_HYPHEN = "\u00ad"
 _PIECES = re.compile(r"[ ]+|[^ ]+")
 
 
@@ -200,3 +201,48 @@ def _divide(word: Iterable[Span], width: int, used: int, start: int) -> Iterator
             yield Span(piece, span.sgr)
             text = text[len(piece) :]
             used += size
+
+
+@lru_cache(maxsize=8192)
+def count_character(character: str) -> int:
+    """Return the columns of one character: 0, 1 or 2."""
+    if character in (_EMOJI_STYLE, _SOFT_HYPHEN):
+        return 1
+    if unicodedata.category(character) in _ZERO:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def count_columns(text: str) -> int:
+    """Return the columns of a sanitized line."""
+    if text.isascii():
+        return len(text)
+    return sum(map(count_character, text))
+
+
+def is_wide(character: str) -> bool:
+    """Return whether a line may be broken before and after this character, as in Chinese."""
+    return not character.isascii() and unicodedata.east_asian_width(character) in "WF"
+
+
+def split_columns(text: str, width: int) -> Iterator[str]:
+    """Split text into pieces of at most `width` columns; at least one, each with a character."""
+    if text.isascii():
+        yield from (text[at : at + width] for at in range(0, len(text) or 1, width))
+        return
+    start = used = 0
+    for at, character in enumerate(text):
+        size = count_character(character)
+        if used + size > width and at > start:
+            yield text[start:at]
+            start, used = at, 0
+        used += size
+    yield text[start:]
+
+
+def truncate_columns(text: str, width: int, mark: str = "…") -> str:
+    """Return the beginning of a line in at most `width` columns, with a mark if it is cut."""
+    if count_columns(text) <= width:
+        return text
+    room = width - count_columns(mark)
+    return next(split_columns(text, room)) + mark if room > 0 else next(split_columns(mark, width))

@@ -1,17 +1,18 @@
 """The unfinished block as lines for the live area."""
 
 from clew.core.text import pluralize
-from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningAgent, RunningTool, Todos
+from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningAgent, RunningTool
 from clew.tui.rendering.block_text import MIN_WIDTH, render_lines
 from clew.tui.rendering.lines import Line, Span, truncate_line, write_line
-from clew.tui.rendering.notes import format_seconds, indent_text, note_todos
+from clew.tui.rendering.notes import format_seconds, indent_text, list_todos
 from clew.tui.rendering.tool_text import describe_call
 from clew.tui.theme import Theme
 
 _THINKING_LINES = 3
 _MAX_THINKING = 2_000
 """Only the end of the reasoning is shown, so only that much of it is wrapped."""
-_MAX_ANSWER = 20_000
+_MAX_ANSWER = 8_000
+"""The most characters of an unfinished answer that are rendered."""
 _SHOW_SECONDS_AFTER = 1.0
 
 
@@ -26,12 +27,13 @@ def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: fl
         now: The time in seconds since the epoch.
     """
     width = max(width, MIN_WIDTH)
-    lines = [
+    lines: list[Line] = [
+        *([()] if (live.thinking or live.answer).strip() else []),  # As the finished block has it.
         *_show_thinking(live, width, theme, now),
-        *_show_answer(live, width, theme),
+        *_show_answer(live, width, rows, theme),
         *(line for tool in live.tools for line in _show_tool(tool, width, theme, now)),
         *(_show_agent(agent, width, theme, now) for agent in live.agents),
-        *(note_todos(Todos(live.todos), width, theme) if live.todos else ()),
+        *list_todos(live.todos, width, theme),
         *_show_work(live, width, theme, now),
     ]
     return [write_line(line) for line in lines[max(0, len(lines) - rows) :]] if rows > 0 else []
@@ -52,12 +54,20 @@ def _show_thinking(live: LiveBlock, width: int, theme: Theme, now: float) -> lis
     return [head, *indent_text(end, width, theme, "dim")[-_THINKING_LINES:]]
 
 
-def _show_answer(live: LiveBlock, width: int, theme: Theme) -> list[Line]:
+def _show_answer(live: LiveBlock, width: int, rows: int, theme: Theme) -> list[Line]:
     if not live.answer.strip():
         return []
-    gap: list[Line] = [()] if live.answer_part else []
-    part = Answer(text=live.answer[-_MAX_ANSWER:], part=live.answer_part)
-    return gap + render_lines(part, width=width, theme=theme)
+    part = Answer(text=_cut_answer(live.answer, rows), part=live.answer_part)
+    return render_lines(part, width=width, theme=theme)
+
+
+def _cut_answer(text: str, rows: int) -> str:
+    """Return the end of an unfinished answer, more of it than the live area can show."""
+    lines = text.split("\n")
+    if len(lines) <= 3 * rows:
+        return text[-_MAX_ANSWER:]
+    end = "\n".join(lines[-2 * rows :])[-_MAX_ANSWER:]
+    return f"{lines[0]}\n{end}" if lines[0].lstrip().startswith(("```", "~~~")) else end
 
 
 def _show_tool(tool: RunningTool, width: int, theme: Theme, now: float) -> list[Line]:

@@ -36,7 +36,7 @@ _LEAST_COLUMN = 6
 """A table whose columns would be narrower is shown as a list."""
 _LEAST_WIDTH = 8
 """Nested blocks are not indented further if less room than this is left."""
-_MAX_HIGHLIGHTED = 100_000
+_MAX_HIGHLIGHTED = 40_000
 """Longer code is shown without colours."""
 _DEFAULT_COLOURS = frozenset({"39", "49"})
 _INLINE_STYLES = {"em": "italic", "strong": "bold", "s": "strike"}

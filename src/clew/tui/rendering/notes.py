@@ -1,9 +1,11 @@
 """Blocks of a few lines: prompts, thinking, notices, compactions, subagents, todo lists."""
 
 import re
+from collections.abc import Sequence
 
 from clew.core.context_state import Basis, ContextState, Status
 from clew.core.text import pluralize
+from clew.core.todos import TodoItem, TodoStatus, format_todos
 from clew.sdk.entries import format_cleared_results, format_loss_report
 from clew.tui.blocks import (
     AgentNote,
@@ -22,10 +24,15 @@ _FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
 """The indentation of a line, with the first column where it is a row of a table."""
 _LEVEL_STYLES = {"info": "dim", "warning": "warning", "error": "error"}
 _STATUS_STYLES = {Status.OK: "ok", Status.WARNING: "high", Status.CRITICAL: "full"}
-_TODO_SIGNS = {"pending": "☐", "in_progress": "◐", "completed": "✓"}
-_TODO_WORDS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
-_TODO_STYLES = {"pending": "", "in_progress": "bold", "completed": "dim"}
+_TODO_STYLES = {
+    TodoStatus.PENDING: "",
+    TodoStatus.IN_PROGRESS: "bold",
+    TodoStatus.COMPLETED: "dim",
+    TodoStatus.CANCELLED: "dim",
+}
 _GAUGE_CELLS = 20
+_MAX_PROMPT = 50
+"""The most lines of a prompt: the user has just pasted it."""
 _MAX_AGENT = 30
 
 
@@ -34,10 +41,14 @@ def note_prompt(block: UserPrompt, width: int, theme: Theme) -> list[Line]:
     sign = theme.glyph("❯")
     first = (Span(f"{sign} ", theme.sgr("prompt")),)
     indent = (Span("  "),)
+    texts = split_text(block.text, theme)
     lines: list[Line] = []
-    for text in split_text(block.text, theme):
+    for text in texts[:_MAX_PROMPT]:
         begin = indent if lines else first
         lines += wrap_line((Span(text, theme.sgr("bold")),), width, first=begin, rest=indent)
+    if len(texts) > _MAX_PROMPT:
+        more = f"{theme.glyph('…')} {pluralize(len(texts) - _MAX_PROMPT, 'more line')}"
+        lines.append(truncate_line((*indent, Span(more, theme.sgr("dim"))), width))
     return lines
 
 
@@ -96,16 +107,25 @@ def note_cleared(block: Cleared, width: int, theme: Theme) -> list[Line]:
 
 
 def note_todos(block: Todos, width: int, theme: Theme) -> list[Line]:
+    """Return how far a todo list is, on one line; the live area has the list."""
+    done = sum(item.status is TodoStatus.COMPLETED for item in block.items)
+    text = f"todo list: {done} of {len(block.items)} done" if block.items else "todo list: empty"
+    active = [item for item in block.items if item.status is TodoStatus.IN_PROGRESS]
+    for line in format_todos(active)[:1]:
+        text += f" {theme.glyph('·')} now: {' '.join(theme.clean(line).split()[1:])}"
+    return [title_line(f"{theme.glyph('✻')} {text}", 0, width, theme)]
+
+
+def list_todos(items: Sequence[TodoItem], width: int, theme: Theme) -> list[Line]:
     """Return a todo list, one line or more for each item."""
     lines: list[Line] = []
-    for item in block.items:
-        ascii_only = theme.is_plain or not theme.is_unicode
-        sign = (_TODO_WORDS if ascii_only else _TODO_SIGNS)[item.state]
-        style = theme.sgr(_TODO_STYLES[item.state])
-        text = " ".join(theme.clean(item.text).split())
-        begin = (Span(f"  {sign} ", style),)
+    for item, line in zip(items, format_todos(items), strict=True):
+        sgr = theme.sgr(_TODO_STYLES[item.status])
+        text = " ".join(theme.clean(line).replace("[ ]", "[_]", 1).split())
+        mark, _, words = text.partition(" ")
+        begin = (Span(f"  {mark.replace('_', ' ')} ", sgr),)
         rest = (Span(" " * count_line(begin)),)
-        lines += wrap_line((Span(text, style),), width, first=begin, rest=rest)
+        lines += wrap_line((Span(words, sgr),), width, first=begin, rest=rest)
     return lines
 
 

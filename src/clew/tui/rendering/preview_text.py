@@ -6,6 +6,7 @@ Every line of a model or a file stands behind a bar, so that it cannot imitate C
 from clew.core.events import PermissionRequest
 from clew.core.text import pluralize
 from clew.sdk.permission_preview import preview_change, preview_request
+from clew.tui.blocks import EXIT_PLAN_MODE
 from clew.tui.rendering.block_text import MIN_WIDTH
 from clew.tui.rendering.diff_text import render_diff
 from clew.tui.rendering.lines import Line, Span, chop_line, count_line, truncate_line, write_line
@@ -47,6 +48,8 @@ def render_preview(
 def _render_rest(
     request: PermissionRequest, width: int, theme: Theme, most: int | None
 ) -> list[Line]:
+    if request.tool_name == EXIT_PLAN_MODE:
+        return []  # The plan is printed above the question.
     texts = split_text("\n".join(preview_request(request)), theme)
     if texts == [""]:
         return []

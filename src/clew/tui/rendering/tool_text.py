@@ -5,7 +5,7 @@ from itertools import islice
 from clew.core.file_change import read_file_change
 from clew.core.text import pluralize, replace_surrogates
 from clew.core.tool_states import first_argument
-from clew.tui.blocks import ServerTool, ShellOutput, ToolCall
+from clew.tui.blocks import EXIT_PLAN_MODE, ServerTool, ShellOutput, ToolCall
 from clew.tui.rendering.diff_text import render_diff
 from clew.tui.rendering.lines import Line, Span, chop_line, count_line, truncate_line, wrap_line
 from clew.tui.rendering.notes import format_seconds, split_text, wrap_text
@@ -32,7 +32,7 @@ def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = Fal
         lines += [(*_INDENT, *line) for line in diff]
     elif expanded:
         lines += _show_arguments(block, width, theme)
-        lines += show_output(block.display, width, theme, most=_MAX_EXPANDED)
+        lines += show_output(block.text or block.display, width, theme, most=_MAX_EXPANDED)
     elif block.outcome == "denied":
         lines += _indent_note(block.display, width, theme, "error")
     elif block.outcome == "error":
@@ -77,7 +77,8 @@ def describe_call(name: str, arguments: str, theme: Theme) -> tuple[str, str]:
     """Return the name of a tool and its most important argument, each on one line."""
     given = replace_surrogates(arguments)
     argument = first_argument(given) or given.strip()
-    argument = "" if argument in {"{}", "null"} else argument
+    if argument in {"{}", "null"} or name == EXIT_PLAN_MODE:
+        argument = ""
     return _one_line(name, theme), _one_line(argument, theme)
 
 
@@ -145,7 +146,8 @@ def _describe_size(block: ToolCall, theme: Theme) -> str:
     lines = block.display.strip("\n").split("\n")
     if len(lines) > 1:
         return pluralize(len(lines), "line")
-    text = _one_line(lines[0], theme)
+    _, argument = describe_call(block.name, block.arguments, theme)
+    text = _one_line(lines[0], theme).removeprefix(f"{argument}: ")
     return text if len(text) <= _SHORT_OUTPUT else pluralize(len(text), "character")
 
 

@@ -79,7 +79,7 @@ def encode(
     if request.system:
         system = system_message(request.system, dialect, mark=marking)
         messages.insert(0, _json.encode(system))
-    head = _json.encode(_head(request, dialect, streaming=streaming))
+    head = _json.encode(_head(request, kept, dialect, streaming=streaming))
     return join_array(head[:-1] + b',"messages":[', messages)
 
 
@@ -97,7 +97,13 @@ def _role(message: dict[str, Any] | msgspec.Raw) -> str:
     return str(fields["role"])
 
 
-def _head(request: Request, dialect: Dialect, *, streaming: bool) -> dict[str, Any]:
+def _head(
+    request: Request,
+    kept: MessageCache[tuple[WireMessage, ...]],
+    dialect: Dialect,
+    *,
+    streaming: bool,
+) -> dict[str, Any]:
     head: dict[str, Any] = {"model": request.model}
     if streaming:
         head["stream"] = True
@@ -109,9 +115,15 @@ def _head(request: Request, dialect: Dialect, *, streaming: bool) -> dict[str, A
         head["temperature"] = request.temperature
     if dialect.key_field and request.cache_key:
         head[dialect.key_field] = request.cache_key
-    if request.tools or request.native_tools:
+    if request.native_tools:
         head["tools"] = [*map(_tool, request.tools), *request.native_tools]
+    elif request.tools:
+        head["tools"] = kept.encode_tools(request.tools, _encode_tools)
     return head | request.options
+
+
+def _encode_tools(tools: Iterable[ToolSpec]) -> bytes:
+    return _json.encode([*map(_tool, tools)])
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""`WriteLock`: one write at a time, in the order in which the writers came.
+
+`anyio.Lock` raises a cancellation that is pending when it is taken. This lock does not: a task is
+cancelled only while it waits for another writer. So where nobody else writes and nothing waits
+inside, as with a store in memory, a write cannot be interrupted and needs no shield.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import anyio
+
+from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Store
+
+_NOTHING = nullcontext()
+
+
+class WriteLock:
+    """Held by one writer at a time; take it with `try_acquire`, or else wait for it."""
+
+    __slots__ = ("_is_held", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._waiting: list[anyio.Event] = []
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free; returns whether it was."""
+        was_held, self._is_held = self._is_held, True
+        return not was_held
+
+    async def wait(self) -> None:
+        """Wait until the writers before this one are done; then the lock is taken."""
+        turn = anyio.Event()
+        self._waiting.append(turn)
+        try:
+            await turn.wait()
+        except BaseException:
+            if turn.is_set():
+                self.release()
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Pass the lock to the next writer, or free it."""
+        if self._waiting:
+            self._waiting.pop(0).set()
+        else:
+            self._is_held = False
+
+
+def shield_writes(store: Store) -> AbstractContextManager[object]:
+    """Return a block in which a cancellation waits until the entries are written.
+
+    A store in memory never waits, so nothing can interrupt a write to it. A subclass may wait.
+    """
+    return _NOTHING if type(store) is MemoryStore else anyio.CancelScope(shield=True)

@@ -1,0 +1,221 @@
+"""The application: any order of keys and events leaves exactly the transcript on the screen."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.core.events import (
+    Event,
+    PermissionRequest,
+    PermissionResolved,
+    ReasoningDelta,
+    RunCompleted,
+    RunFailed,
+    TextDelta,
+    Thinking,
+    ToolEnded,
+    ToolStarted,
+    UserMessage,
+    Warned,
+)
+from clew.core.ids import CallId, RunId
+from clew.core.permissions import Approval, Risk
+from clew.core.results import ExecutionResult
+from clew.tui.blocks import Block
+from clew.tui.options import TerminalOptions
+from clew.tui.rendering import render_block
+from clew.tui.theme import make_theme
+from clew.tui.transcript import Transcript
+from tests.tui.window import STATE, Stage, draw, join_events, stage
+
+pytestmark = pytest.mark.anyio
+
+UP, ENTER, ESC, CTRL_C = "\x1b[A", "\r", "\x1b", "\x03"
+SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?$]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
+ALLOWED = re.compile(
+    r"\x1b(?:\[[0-9;]*m|\[\d*[ABCDK]|\[J|\[\?(?:1|7|25|2004|2026)[hl]|\[\?2026\$p"
+    r"|\](?:2|9|8|52);[^\x07\x1b]*\x1b\\)"
+)
+
+
+def request(number: int) -> PermissionRequest:
+    return PermissionRequest(
+        request_id=f"q{number}",
+        tool_name="Bash",
+        target=f"touch {number}",
+        risk=Risk.EXECUTE,
+        reason="default mode asks before calls that run commands",
+    )
+
+
+def tool(number: int) -> tuple[Event, Event]:
+    call = CallId(f"c{number}")
+    return (
+        ToolStarted(call_id=call, name="Read", arguments='{"file_path": "a.py"}'),
+        ToolEnded(call_id=call, name="Read", failed=False, display=f"{number}: lines"),
+    )
+
+
+def completed(run: str) -> Event:
+    return RunCompleted(
+        ExecutionResult(response="", run_id=RunId(run), context_state=STATE, stop_reason="done")
+    )
+
+
+def resolved(number: int) -> Event:
+    return PermissionResolved(request_id=f"q{number}", approved=True)
+
+
+TEXTS = st.text(alphabet="ab 漢🙂\n*`#-|", max_size=30)
+EVENTS = st.one_of(
+    st.builds(TextDelta, TEXTS),
+    st.builds(ReasoningDelta, TEXTS),
+    st.builds(Warned, st.text(alphabet="wx y", min_size=1, max_size=80)),
+    st.sampled_from([*tool(1), *tool(2)]),
+    st.builds(UserMessage, text=TEXTS.map(lambda text: f"p{text}")),
+    st.just(completed("run1")),
+    st.builds(RunFailed, message=st.just("it failed"), run_id=st.just(RunId("run1"))),
+    st.integers(1, 3).map(request),
+    st.integers(1, 3).map(resolved),
+)
+KEYS = st.sampled_from(
+    [
+        *(*"abynst ", "\x7f", UP, "\x1b[B", "\x1b[D", "\x1b[C", ENTER, ESC, CTRL_C, "\x01"),
+        *("\x0b", "\x1b[200~two\nlines\x1b[201~", "\x1b\r", "\x0c", "\x1b[Z"),
+    ]
+)
+STEPS = st.lists(st.one_of(EVENTS, KEYS, st.none()), max_size=25)
+
+
+@pytest.mark.req("TUI-1", "TUI-2")
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.integers(20, 70))
+def test_the_scrollback_is_the_transcript_whatever_is_typed(
+    steps: list[Event | str | None], columns: int
+) -> None:
+    async def play() -> Stage:
+        with TemporaryDirectory() as folder:
+            async with stage(Path(folder), columns=columns) as seen:
+                for step in steps:
+                    if isinstance(step, str):
+                        await seen.press(step)
+                    elif step is None:
+                        seen.arm()
+                    else:
+                        await seen.receive(step)
+                for block in seen.app.parts.transcript.close(0.0):
+                    seen.app.parts.printer.add(block)
+            return seen
+
+    seen = anyio.run(play)
+
+    transcript, last, text = Transcript(), None, ""
+    events = [step for step in steps if step is not None and not isinstance(step, str)]
+    made: list[Block] = [
+        block for envelope in join_events(events) for block in transcript.apply(envelope)
+    ]
+    for block in (*made, *transcript.close(0.0)):
+        text += render_block(block, width=columns, theme=make_theme(), after=last)
+        last = block
+    assert seen.window.lines_so_far == draw(text, columns=columns)
+    assert {one for one in SEQUENCE.findall(seen.raw) if not ALLOWED.fullmatch(one)} == set()
+
+
+@pytest.mark.req("TUI-2")
+@pytest.mark.parametrize("reflows", [False, True])
+@settings(max_examples=25, deadline=None)
+@given(sizes=st.lists(st.tuples(st.integers(24, 90), st.integers(4, 30)), max_size=25))
+def test_a_storm_of_new_sizes_neither_loses_nor_repeats_a_line(
+    sizes: list[tuple[int, int]],
+    reflows: bool,  # noqa: FBT001
+) -> None:
+    async def play() -> list[str]:
+        with TemporaryDirectory() as folder:
+            async with stage(Path(folder), reflows=reflows) as seen:
+                await seen.receive(UserMessage(text="go"), Thinking(active=True))
+                await seen.press("a line that is being typed while the window changes its size")
+                for number, (columns, rows) in enumerate(sizes):
+                    await seen.receive(Warned(f"n{number:03}"), TextDelta("tail "))
+                    await seen.resize(columns, rows)
+            return seen.window.lines_so_far
+
+    lines = anyio.run(play)
+
+    found = [match[0] for line in lines for match in re.finditer(r"n\d{3}", line)]
+    assert found == [f"n{number:03}" for number in range(len(sizes))]
+
+
+@pytest.mark.req("TUI-1")
+async def test_several_questions_are_a_list_and_typed_text_is_no_answer(tmp_path: Path) -> None:
+    async with stage(tmp_path, columns=70) as seen:
+        await seen.press("y")
+        await seen.receive(UserMessage(text="go"), request(1), request(2))
+        await seen.press("es")
+        assert seen.session.answers == []
+        assert any("pause typing" in line for line in seen.window.lines_so_far)
+        seen.arm()
+        await seen.press("\x1b[C")
+        shown = seen.window.lines_so_far
+        assert any("touch 2 (2 questions)" in line for line in shown)
+        assert any("also waiting: Bash wants to run: touch 1" in line for line in shown)
+        await seen.press("tuse the other file\r")
+        assert seen.session.answers == [("q2", Approval.NO, "use the other file")]
+        seen.arm()
+        await seen.press("x")
+        await seen.press("y")
+        assert seen.session.answers[1:] == [("q1", Approval.ONCE, "")]
+        assert seen.app.parts.input.buffer.text == "yes"
+
+
+@pytest.mark.req("TUI-1")
+async def test_prompts_wait_for_the_run_and_stay_after_a_failure(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        await seen.press("one\r")
+        await seen.receive(UserMessage(text="one", run_id=RunId("run1")), Thinking(active=True))
+        await seen.press("two\r")
+        await seen.press("three\r")
+        assert seen.session.lines == ["one"]
+        await seen.press(UP)
+        assert seen.app.parts.input.buffer.text == "two\nthree"
+        await seen.press(f"{ENTER}/context{ENTER}")
+        assert seen.session.lines == ["one", "/context"]
+        failed = RunFailed(message="no", run_id=RunId("run1"))
+        await seen.receive(failed, Thinking(active=False))
+        assert any("queued: two three" in line for line in seen.window.lines_so_far)
+        await seen.press(ENTER)
+        assert seen.session.lines == ["one", "/context", "two\nthree"]
+
+
+@pytest.mark.req("TUI-1")
+async def test_keys_of_the_settings_and_vi_are_used(tmp_path: Path) -> None:
+    chosen = {"cycle-mode": "c-t", "expand": "no-key", "fly": "c-f"}
+    async with stage(tmp_path, options=TerminalOptions(vi=True, keys=chosen)) as seen:
+        text = " ".join(seen.window.lines_so_far)
+        assert "terminal.keyBindings: there is no action fly" in text
+        assert "terminal.keyBindings: expand: there is no key no-key" in text
+        await seen.press("\x14")
+        assert [str(mode) for mode in seen.session.modes] == ["acceptEdits"]
+        await seen.press("one two")
+        await seen.press(ESC)
+        seen.flush_escape()
+        await seen.press("0dw")
+        assert seen.app.parts.input.buffer.text == "two"
+
+
+@pytest.mark.req("TUI-1")
+async def test_a_paste_of_5000_lines_is_one_prompt(tmp_path: Path) -> None:
+    text = "\n".join(f"line {number}" for number in range(5_000))
+    async with stage(tmp_path) as seen:
+        await seen.press(f"\x1b[200~{text}\x1b[201~")
+        with anyio.fail_after(60):
+            while seen.app.parts.input.buffer.text != text:
+                await seen.settle()
+        assert seen.window.lines_so_far[-2].strip() == "line 4999"
+        assert len(seen.window.lines_so_far) <= 20
+        await seen.press(ENTER)
+        assert seen.session.lines == [text]
