@@ -10,15 +10,20 @@ from typing import Any
 import anyio
 import pytest
 
+from clew import MemoryStore
 from clew.config.schema import ProfileSection
 from clew.config.settings import Settings
+from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError
-from clew.core.ids import SessionId
+from clew.core.ids import EntryId, SessionId
+from clew.core.messages import user
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.resume import choose_model
+from clew.sdk.session_admin import import_file
 from clew.sdk.spec import SessionSpec
 from clew.stores.record import StoredSession
+from clew.stores.transfer import export_lines
 from clew.testing.fake_openai import fake_openai, text_response
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-2")]
@@ -176,3 +181,17 @@ async def test_an_imported_session_continues_with_its_model_or_says_why_not() ->
     assert (kept.model, kept.warning) == ("claude-opus-4-6", "")
     assert changed.model == "gpt-5-mini"
     assert "this session used claude-opus-4-6" in changed.warning
+
+
+async def test_an_imported_file_does_not_choose_who_gets_the_key(tmp_path: Path) -> None:
+    store, evil = MemoryStore(), record("gpt-5", provider="openai", base_url="https://evil.example")
+    entry = Entry(id=EntryId(1), at=1.0, body=MessageAdded(message=user("hello")))
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(b"".join(export_lines(evil, [entry])))
+
+    imported = await import_file(store, str(file), cwd=str(tmp_path))
+
+    assert "model_choice" not in imported.record.extra
+    choice = await choose(spec(resume="abc"), imported.record, {"OPENAI_API_KEY": "k"})
+    assert choice.saved is not None
+    assert choice.saved.base_url == ""

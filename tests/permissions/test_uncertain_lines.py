@@ -175,6 +175,11 @@ ASKED_ABOUT = {
         "eval 'cat .env'",
         "cat < $F",
         "cat < .e*",
+        "ls -a | xargs grep",
+        "ls -a | xargs -n 2 grep x",
+        'grep ""$x',
+        'f=.env; cat "$f"',
+        'for f in .e*; do cat "$f"; done',
     ],
     "Edit(./conf/**)": [
         "echo a > $X",

@@ -86,6 +86,7 @@ async def test_an_attached_file_may_be_edited_without_reading_it_again(place: Pl
         ("@src/", ["Glob"]),
         ("@src", ["Glob"]),
         ("@missing.txt", []),
+        ("@/ or @~", []),
         ("me@a.txt", []),
         ("`@a.txt`", []),
         ("a @ b @@a.txt", []),

@@ -475,7 +475,7 @@ async def test_a_query_is_one_line_and_leaves_nothing_behind(place: Place) -> No
 
     assert await query("What is the answer?", on_text_delta=words.append) == "The answer is 42."
     assert "".join(words) == "The answer is 42."
-    with pytest.raises(SessionError, match="1 times"):
+    with pytest.raises(SessionError, match="1 time"):
         await query("Loop", max_turns=1, permission_mode=PermissionMode.BYPASS)
     assert not list(place.clew_home.rglob("sessions.db"))
     assert len(provider.requests[1].messages) == 1

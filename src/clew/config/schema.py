@@ -249,6 +249,12 @@ class SessionSection(Section, frozen=True):
     detect_loops: Maybe[
         Annotated[bool, _about("Stop a model that repeats the same call; true.")]
     ] = UNSET
+    effort: Maybe[
+        Annotated[
+            Literal["low", "medium", "high"],
+            _about("How much the model reasons, where it has that choice."),
+        ]
+    ] = UNSET
     recall: Maybe[
         Annotated[bool, _about("Let the model look up what left the context window; true.")]
     ] = UNSET

@@ -36,15 +36,17 @@ from clew.config.schema import (
     TerminalSection,
 )
 from clew.config.trust import (
+    TOOL_FOLDER,
     ScreenedLayer,
     Trust,
     WithheldSetting,
     danger_rank,
+    read_tool_files,
     screen_layer,
     withhold_tools,
 )
 from clew.core.permissions import PermissionMode
-from clew.files.tool_files import TOOL_FOLDER, ToolFile, read_tool_files
+from clew.files.safe_read import FileContent
 from clew.hooks.settings import HookTable, merge_tables
 from clew.permissions.rules import Rule
 
@@ -205,7 +207,7 @@ class LoadedSettings:
     """The files that each value comes from, by its path."""
     environ: Mapping[str, str] = field(repr=False)
     """The environment, with the variables of the settings."""
-    tool_files: tuple[ToolFile, ...] = field(repr=False)
+    tool_files: tuple[FileContent, ...] = field(repr=False)
     """The project's own tools, to be loaded only if the folder is accepted."""
     cwd: Path
     _user_home: Path = field(repr=False)
@@ -246,7 +248,7 @@ def load_settings(
     layers = tuple(
         read_layer(place) for place in list_paths(cwd, user_home=user_home, clew_home=clew_home)
     )
-    tools = read_tool_files(cwd / ".clew" / TOOL_FOLDER)
+    tools = read_tool_files(cwd / ".clew")
     return _combine(layers, tools, cwd=cwd, user_home=user_home, environ=environ, accepted=accepted)
 
 
@@ -292,7 +294,7 @@ def compute_fingerprint(files: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()
 
 
-def project_files(layers: Iterable[Layer], tools: Iterable[ToolFile] = ()) -> dict[str, bytes]:
+def project_files(layers: Iterable[Layer], tools: Iterable[FileContent] = ()) -> dict[str, bytes]:
     """Return the contents of the project's own files that exist, by label, in order."""
     return {
         layer.label: layer.content
@@ -303,7 +305,7 @@ def project_files(layers: Iterable[Layer], tools: Iterable[ToolFile] = ()) -> di
 
 def _combine(
     layers: tuple[Layer, ...],
-    tools: tuple[ToolFile, ...],
+    tools: tuple[FileContent, ...],
     *,
     cwd: Path,
     user_home: Path,

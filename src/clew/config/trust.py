@@ -23,9 +23,13 @@ from clew.core.redaction import redact
 from clew.core.text import truncate
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import file_lock
-from clew.files.tool_files import TOOL_FOLDER, ToolFile
+from clew.files.safe_read import FileContent, read_folder
 
+TOOL_FOLDER = "tools"
+"""In `.clew` of a project, and in Clew's folder of the user."""
 _PRIVATE_FILE = 0o600
+_MAX_TOOLS = 50
+_MAX_TOOL_BYTES = 1_000_000
 
 
 class _Folder(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,7 +157,12 @@ class WithheldSetting(Struct, frozen=True, kw_only=True):
     """What it would do; continues a sentence that begins with the key."""
 
 
-def withhold_tools(files: Sequence[ToolFile]) -> list[WithheldSetting]:
+def read_tool_files(folder: Path) -> tuple[FileContent, ...]:
+    """Return the Python files in the folder for tools, each with the content that is trusted."""
+    return read_folder(folder / TOOL_FOLDER, ".py", max_files=_MAX_TOOLS, max_bytes=_MAX_TOOL_BYTES)
+
+
+def withhold_tools(files: Sequence[FileContent]) -> list[WithheldSetting]:
     """Return what the user must accept before the tools of a project are loaded."""
     return [
         WithheldSetting(path=file.path, key=TOOL_FOLDER, why="run as Python code inside Clew")

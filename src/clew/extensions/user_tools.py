@@ -15,7 +15,7 @@ from msgspec import Struct
 from clew.core.models import ToolSpec
 from clew.core.text import one_line
 from clew.files.entry_points import InstalledPart, find_installed
-from clew.files.tool_files import ToolFile
+from clew.files.safe_read import FileContent
 from clew.tools.protocol import Tool
 
 TOOL_GROUP = "clew.tools"
@@ -60,7 +60,7 @@ class UserTools(Struct, frozen=True, kw_only=True):
 
 
 def load_user_tools(
-    files: Sequence[ToolFile], *, installed: Sequence[InstalledPart] | None = None
+    files: Sequence[FileContent], *, installed: Sequence[InstalledPart] | None = None
 ) -> UserTools:
     """Load the tools of files and of installed packages; blocks, and runs their code.
 
@@ -93,7 +93,7 @@ def _collect(
     tools += (UserTool(tool, origin) for tool in found)
 
 
-def _load_file(file: ToolFile) -> list[Tool]:
+def _load_file(file: FileContent) -> list[Tool]:
     digest = hashlib.sha256(str(file.path).encode(errors="surrogateescape") + file.content)
     name = f"clew_user_tools_{file.path.stem}_{digest.hexdigest()[:12]}"
     module = sys.modules.get(name)

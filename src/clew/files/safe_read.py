@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec import Struct
+
 _FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_CLOEXEC", 0)
@@ -52,3 +54,48 @@ def read_regular(path: Path, *, limit: int = -1) -> bytes:
     """
     with open_regular(path) as stream:
         return stream.read(limit)
+
+
+class FileContent(Struct, frozen=True, kw_only=True):
+    """A file as it was read."""
+
+    path: Path
+    content: bytes
+    problem: str = ""
+    """Why there is no content; empty for most."""
+
+
+def read_folder(
+    folder: Path, ending: str, *, max_files: int, max_bytes: int
+) -> tuple[FileContent, ...]:
+    """Return the files of a folder whose names have that ending, by name; none without a folder.
+
+    Names that begin with an underscore or a dot are left out. Larger files, and files beyond
+    `max_files`, are listed without their content.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.name.endswith(ending) and not entry.name.startswith(("_", "."))
+            )
+    except OSError:
+        return ()
+    found = [_read_up_to(folder / name, max_bytes) for name in names[:max_files]]
+    too_many = f"only {max_files} files are loaded"
+    found += (
+        FileContent(path=folder / name, content=b"", problem=too_many) for name in names[max_files:]
+    )
+    return tuple(found)
+
+
+def _read_up_to(path: Path, limit: int) -> FileContent:
+    try:
+        content = read_regular(path, limit=limit + 1)
+    except OSError as error:
+        why = error.strerror or str(error)
+        return FileContent(path=path, content=b"", problem=f"it cannot be read: {why}")
+    if len(content) > limit:
+        return FileContent(path=path, content=b"", problem=f"it has more than {limit:,} bytes")
+    return FileContent(path=path, content=content)

@@ -19,6 +19,7 @@ import msgspec
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
 from clew.core.redaction import redact
+from clew.core.text import pluralize
 from clew.extensions.user_tools import shorten_origins
 from clew.files.entry_points import find_installed
 from clew.providers.embedded.model_file import model_path, verify
@@ -190,7 +191,7 @@ def check_extensions(machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 name="tools",
                 level=Level.NOTE,
-                text=f"{len(loaded.tool_files)} files of this folder are not loaded",
+                text=f"{pluralize(len(loaded.tool_files), 'file')} in .clew/tools not loaded",
                 remedy="read them, then: clew config accept",
             )
     for kind in ("providers", "stores"):

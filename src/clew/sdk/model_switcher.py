@@ -29,6 +29,7 @@ class OfferedModels:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._asking = anyio.Lock()
         self._asked: Provider | None = None
         self._at = 0.0
         self.names: tuple[str, ...] = ()
@@ -38,21 +39,28 @@ class OfferedModels:
         """Return whether `names` are those of this provider, and not old."""
         return provider is self._asked and self._clock() - self._at < _FRESH
 
+    @property
+    def is_asking(self) -> bool:
+        """True while the server is being asked."""
+        return self._asking.locked()
+
     async def ask(self, provider: Provider) -> tuple[str, ...]:
         """Return the names; empty if the server does not answer in time or has no list."""
-        if self.is_fresh(provider):
+        async with self._asking:
+            if not self.is_fresh(provider):
+                self.names = await _ask(provider)
+                self._asked, self._at = provider, self._clock()
             return self.names
-        names: tuple[str, ...] = ()
-        # Before the answer is there, so that two callers do not ask at the same time.
-        self._asked, self._at, self.names = provider, self._clock(), ()
-        if isinstance(provider, ListsModels):
-            try:
-                with anyio.move_on_after(_TIMEOUT):
-                    names = tuple(facts.name for facts in await provider.models())
-            except ClewError as error:
-                logger.info("the models of %s are unknown: %s", provider.name, error)
-        self.names = names
-        return names
+
+
+async def _ask(provider: Provider) -> tuple[str, ...]:
+    if isinstance(provider, ListsModels):
+        try:
+            with anyio.move_on_after(_TIMEOUT):
+                return tuple(facts.name for facts in await provider.models())
+        except ClewError as error:
+            logger.info("the models of %s are unknown: %s", provider.name, error)
+    return ()
 
 
 class ModelSwitcher:
@@ -111,7 +119,9 @@ class ModelSwitcher:
     @property
     def should_ask(self) -> bool:
         """True when completion needs an answer of `ask_server`: not for a caller's own provider."""
-        return bool(self._owned) and not self._offered.is_fresh(self._current)
+        offered = self._offered
+        is_known = offered.is_fresh(self._current) or offered.is_asking
+        return bool(self._owned) and not is_known
 
     async def ask_server(self) -> None:
         """Ask the server which models it offers, unless it was asked a short time ago."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.config.settings import LoadedSettings, Settings
+from clew.config.trust import read_tool_files
 from clew.core.errors import ConfigError
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -18,7 +19,6 @@ from clew.extensions.project.system_prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.extensions.text_lists import summarize_warnings
 from clew.extensions.user_tools import UserTools, load_user_tools
-from clew.files.tool_files import TOOL_FOLDER, read_tool_files
 from clew.sdk.folders import Homes
 from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
@@ -78,7 +78,7 @@ def scan_project(
 
 def load_extensions(loaded: LoadedSettings, homes: Homes) -> UserTools:
     """Load the tools of the user, of a project that the user accepted, and of packages."""
-    own = read_tool_files(homes.clew / TOOL_FOLDER)
+    own = read_tool_files(homes.clew)
     return load_user_tools((*own, *(loaded.tool_files if loaded.accepted else ())))
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from clew.core.entries import Charged
 from clew.core.errors import AbortError, ClewError, ConfigError
-from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage
+from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage, TodosChanged
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
 from clew.core.usage import Usage
@@ -177,11 +177,11 @@ class AgentRunner(Struct, kw_only=True):
         return Session(parent.state.provider, model=model, **options)
 
     def _child_bus(self, agent_id: str) -> EventBus:
-        """Return a bus whose events reach the clients of the parent, except journal entries."""
+        """Return a bus whose events reach the clients of the parent, except its own state."""
         bus = EventBus(capacity=1)
 
         def forward(envelope: Envelope) -> None:
-            if not isinstance(envelope.event, EntryAdded):
+            if not isinstance(envelope.event, EntryAdded | TodosChanged):
                 self.bus.publish(envelope.event, task_id=agent_id)
 
         bus.on_any(forward)

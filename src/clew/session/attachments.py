@@ -68,7 +68,7 @@ async def _find_call(state: SessionState, reference: Reference) -> ToolCall | No
     if name is None:
         return None
     if name.endswith("/"):
-        return _call(state, _GLOB, pattern="**/*", path=name.rstrip("/") or "/")
+        return _call(state, _GLOB, pattern="**/*", path=name.rstrip("/"))
     if reference.first and name == reference.names[-1] and len(reference.names) > 1:
         limit = max(1, reference.last - reference.first + 1)
         return _call(state, _READ, file_path=name, offset=reference.first, limit=limit)
@@ -91,12 +91,18 @@ def _find_path(cwd: Path, names: Sequence[str]) -> str | None:
         try:
             path = cwd / Path(name).expanduser()
             if path.is_dir():
-                return f"{name.rstrip('/')}/"
+                # All files of the machine or of the user say nothing, and take long to list.
+                return None if _is_too_large(path) else f"{name.rstrip('/')}/"
             if path.is_file():
                 return name
         except (OSError, ValueError, RuntimeError):
             continue
     return None
+
+
+def _is_too_large(folder: Path) -> bool:
+    real = folder.resolve()
+    return real == Path(real.anchor) or real == Path.home().resolve()
 
 
 async def _find_session(state: SessionState, names: Sequence[str]) -> SessionId | None:

@@ -6,7 +6,7 @@ from clew.core.events import PermissionRequest, TodosChanged
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.todos import TodoItem, TodoStatus
 from clew.providers.scripted import ScriptedReply, call_reply
-from clew.sdk.client import wait_for_run
+from clew.sdk.client import CopyText, SetTheme, ShowEntry, wait_for_run
 from clew.testing.client_streams import SECONDS, EventLog, OpenClient, prompt, take_events
 
 
@@ -84,3 +84,21 @@ async def attaches_files(open_client: OpenClient) -> None:
             assert [item.type for item in chat] == ["user", "assistant", "tool", "assistant"]
             assert chat[2].message is not None
             assert "minotaur" in chat[2].message.results[0].text
+
+
+async def leaves_the_screen_to_the_client(open_client: OpenClient) -> None:
+    """What only a client can do is a typed effect: copy a text, show an entry, change colours."""
+    with anyio.fail_after(SECONDS):
+        async with open_client(["the answer"]) as client:
+            before = await client.snapshot()
+            await wait_for_run(client, await client.submit(prompt("ask")), after=before.seq)
+            last = (await client.snapshot()).last_entry
+
+            copied = await client.execute("/copy")
+            shown = await client.execute(f"/show #{last}")
+            painted = await client.execute("/theme light")
+
+            assert copied.effect == CopyText("the answer")
+            assert shown.effect == ShowEntry(last)
+            assert "the answer" in shown.message
+            assert painted.effect == SetTheme("light")

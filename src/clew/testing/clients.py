@@ -44,6 +44,7 @@ from clew.sdk.client import (
 from clew.testing.client_features import (
     attaches_files,
     completes_paths,
+    leaves_the_screen_to_the_client,
     presents_a_plan,
     shows_the_todo_list,
 )
@@ -383,6 +384,7 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     shows_the_todo_list,
     attaches_files,
     completes_paths,
+    leaves_the_screen_to_the_client,
     serves_two_clients_alike,
 )
 """Every check; each takes a function that opens a client."""

@@ -193,7 +193,7 @@ def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellW
 
 def _may_be_several(word: ShellWord) -> bool:
     """May the shell make several words of it, so that a file follows the text?"""
-    return word.globs or word.splits
+    return not word.known and (word.splits or not word.written.startswith('"'))
 
 
 def _path_of_address(word: ShellWord, table: Program) -> ShellWord | None:
