@@ -11,29 +11,20 @@ from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from types import FrameType
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
-from clew.core.sanitize import sanitize
 from clew.sdk.client import SessionClient, SessionSnapshot
 from clew.tui.blocks import Block, CommandReply, UserPrompt
 from clew.tui.conversation import Conversation, is_quit
 from clew.tui.leave import Leave, Quit, leave_for
-from clew.tui.questions import MAX_LINES, add_bars, format_request, list_choices
+from clew.tui.plain_questions import ask_in_lines
 from clew.tui.rendering import render_block
 from clew.tui.standard_output import OutputLost, write_out
 from clew.tui.status import StatusTracker, status_line
 from clew.tui.theme import Theme
 from clew.tui.transcript import Transcript
-
-_WORDS: Final = {
-    **dict.fromkeys(("y", "yes", "o", "once"), "y"),
-    **dict.fromkeys(("s", "session"), "s"),
-    **dict.fromkeys(("p", "project"), "p"),
-    **dict.fromkeys(("n", "no"), "n"),
-    **dict.fromkeys(("v", "view"), "v"),
-}
 
 _T = TypeVar("_T")
 Start: TypeAlias = "Callable[[Callable[[], Awaitable[object]]], Future[object]]"
@@ -238,32 +229,14 @@ class PlainApp:
     # Questions.
 
     def _ask(self, request: PermissionRequest) -> None:
-        if self._is_aborting:
-            self._conversation.answer(request.request_id, Approval.NO)
-            return
-        width = self._width()
-        title, lines = format_request(request, width=width)
-        self._say("", title, *add_bars(lines, width=width), f"({request.reason})")
-        keys = {choice.key: choice for choice in list_choices(request)}
-        words = [f"{choice.key}: {choice.label}" for choice in keys.values()]
-        words += ["v: view all"] if len(lines) > MAX_LINES else []
-        self._say(*words)
-        while (typed := self._read_answer("allow? ")) is not None:
-            key = _WORDS.get(typed.strip().lower(), typed.strip().lower())
-            if key == "v":
-                self._say(*add_bars(lines, width=width, limit=None))
-            elif key in keys:
-                reply = self._read_answer("tell the model: ") if keys[key].takes_text else ""
-                if reply is None:
-                    break
-                self._conversation.answer(request.request_id, keys[key].approval, reply)
-                if keys[key].approval is Approval.PROJECT:
-                    self._say(f"allowed in this folder: {', '.join(request.project_rules)}")
-                return
-            else:
-                self._say(f"answer with one of: {', '.join(keys)}")
-        self._conversation.answer(request.request_id, Approval.NO)
-        if self._is_aborting:
+        answer = None
+        if not self._is_aborting:
+            answer = ask_in_lines(
+                request, theme=self._theme, width=self._width(), read=self._read_answer
+            )
+        approval, reply = answer or (Approval.NO, "")
+        self._conversation.answer(request.request_id, approval, reply)
+        if answer is None and self._is_aborting:
             self._conversation.abort()
 
     def _read_answer(self, prompt: str) -> str | None:
@@ -276,6 +249,3 @@ class PlainApp:
             write_out("\n")
             self._is_aborting = True
         return None
-
-    def _say(self, *lines: str) -> None:
-        write_out("".join(f"{self._theme.encodable(sanitize(line))}\n" for line in lines))
