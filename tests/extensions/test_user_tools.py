@@ -152,11 +152,13 @@ async def test_names_that_are_taken_are_warned_about(place: Place) -> None:
 
 
 async def test_a_session_with_tools_of_its_own_loads_no_others(place: Place) -> None:
-    own_tool(place, "greet.py", TOOL.format(name="greet"))
+    ran = place.root / "ran"
+    own_tool(place, "greet.py", f"open({str(ran)!r}, 'w').close()\n" + TOOL.format(name="greet"))
     async with place.session(["fine"], tools=[]) as session:
         await session.run("go")
 
         assert "greet" not in {spec.name for spec in place.provider.requests[0].tools}
+        assert not ran.exists()
 
 
 async def test_packages_offer_tools(place: Place, package: Path) -> None:

@@ -192,6 +192,7 @@ ASKED_ABOUT = {
         "echo a | xargs touch",
     ],
     "Edit(./deep/x)": ["mv sub/deep .", "mv -t . sub/deep", "cp -r sub/deep ."],
+    "Edit(./sums)": ["ln sums a; echo > a", "ln -s ../sums sub; echo > sub/sums", "cp -l sums a"],
     "Edit(./x~)": ["ln --backup sub/x", "cp -b sub/x .", "mv --suffix=~ sub/x ."],
     "Edit(./a)": ["mkdir -p a/../b", "install -d a/../../x/../b"],
     "Edit(./out.zip)": ["zip -uO out x.zip", "zip out x"],

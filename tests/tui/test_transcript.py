@@ -192,6 +192,7 @@ def test_a_call_that_waits_for_an_answer_says_so() -> None:
     )
     assert isinstance(made, ToolCall)
     assert (made.outcome, made.remedy) == ("denied", "ask")
+    assert made.seconds == 1.0
 
 
 def test_a_result_that_the_model_reads_in_part_says_so() -> None:

@@ -173,6 +173,8 @@ class Stage:
         self.app.parts.feed.flush()
         for _ in range(6):
             await anyio.lowlevel.checkpoint()
+        # prompt_toolkit may postpone an update by some milliseconds.
+        self.app.application._redraw()
 
     def flush_escape(self) -> None:
         """Let time pass, so that Esc is a key of its own."""

@@ -82,6 +82,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             blueprint.homes,
             blueprint.environ,
             accepted=options.get("accepted"),
+            load_tools=not options.keys() & {"tools", "session"},
         )
     )
     store = _find_store(blueprint)

@@ -44,9 +44,21 @@ def memory_folder(cwd: Path) -> Path:
 
 
 def scan_project(
-    cwd: Path, homes: Homes, environ: Mapping[str, str], *, accepted: bool | None = None
+    cwd: Path,
+    homes: Homes,
+    environ: Mapping[str, str],
+    *,
+    accepted: bool | None = None,
+    load_tools: bool = True,
 ) -> ProjectScan:
-    """Read settings, instructions, skills and agents; blocks.
+    """Read settings, instructions, skills and agents, and load the user's own tools; blocks.
+
+    Args:
+        cwd: The project's folder.
+        homes: The user's folders.
+        environ: Environment variables.
+        accepted: Whether to trust the folder; None for what the user once decided.
+        load_tools: False for a session that has all its tools already.
 
     Raises:
         ConfigError: A settings file is wrong.
@@ -55,7 +67,7 @@ def scan_project(
     project = load_project(cwd, user_home=homes.user, clew_home=homes.clew)
     skills = SkillCommandSource(cwd, user_home=homes.user, clew_home=homes.clew)
     agents = discover_agents(cwd, user_home=homes.user, clew_home=homes.clew)
-    tools = load_extensions(loaded, homes)
+    tools = load_extensions(loaded, homes) if load_tools else UserTools()
     warnings = (
         *_withheld_warning(loaded),
         *tools.problems,

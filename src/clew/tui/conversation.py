@@ -25,6 +25,7 @@ from clew.core.events import (
 from clew.core.ids import EntryId, RunId
 from clew.core.messages import Role
 from clew.core.permissions import Approval, PermissionMode
+from clew.core.results import ExecutionResult
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import CommandOutcome, SessionClient
 from clew.tui.blocks import Block, CommandReply, Notice, UserPrompt
@@ -81,9 +82,9 @@ class Conversation:
         self._commands: set[int] = set()
         """Commands that were handed over, by number."""
         self._number = 0
-        self._runs: set[RunId] = set()
-        """Accepted runs that have not ended."""
-        self._ended: set[RunId] = set()
+        self._runs: dict[RunId, bool] = {}
+        """Accepted runs that have not ended, and whether each is a skill."""
+        self._ended: dict[RunId, ExecutionResult | None] = {}
         """Ends that arrived before the session reported the run as accepted."""
         self._working = False
         self.queue: list[str] = []
@@ -197,19 +198,24 @@ class Conversation:
             case Thinking(active=active):
                 self._working = active
             case RunCompleted(result=result) | RunInterrupted(result=result):
-                self._end(result.run_id)
+                self._end(result.run_id, result)
             case RunFailed(run_id=run_id):
                 self.is_held = bool(self.queue)
-                self._end(run_id)
+                self._end(run_id, None)
             case _:
                 return
         self.drain()
 
-    def _end(self, run_id: RunId) -> None:
+    def _end(self, run_id: RunId, result: ExecutionResult | None) -> None:
         if run_id in self._runs:
-            self._runs.discard(run_id)
-        elif self._sending:
-            self._ended.add(run_id)
+            self._show_answer(result, is_skill=self._runs.pop(run_id))
+        elif self._sending or self._commands:
+            self._ended[run_id] = result
+
+    def _show_answer(self, result: ExecutionResult | None, *, is_skill: bool) -> None:
+        """Show the answer of a skill that a subagent carried out: no event has shown it."""
+        if is_skill and result is not None and result.last_call is None and result.response.strip():
+            self._terminal.show(CommandReply(text=result.response, style="markdown"))
 
     def _execute(self, line: str) -> None:
         needs_turn = not line.startswith("/")
@@ -237,10 +243,11 @@ class Conversation:
 
     def _apply_outcome(self, outcome: CommandOutcome, line: str) -> None:
         if outcome.run_id is not None:
+            is_skill = outcome.kind == "skill"
             if outcome.run_id in self._ended:
-                self._ended.discard(outcome.run_id)
+                self._show_answer(self._ended.pop(outcome.run_id), is_skill=is_skill)
             else:
-                self._runs.add(outcome.run_id)
+                self._runs[outcome.run_id] = is_skill
             return
         for block in make_reply(outcome, line):
             self._terminal.show(block)

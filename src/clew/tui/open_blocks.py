@@ -202,14 +202,14 @@ class RunningTools:
                     f" {len(body.full_text):,} characters; /recall #{entry.id} has all of it"
                 )
 
-    def ask(self, event: _Question) -> None:
-        """Take note of a permission request, or of its answer."""
+    def ask(self, event: _Question, at: float) -> None:
+        """Take note of a permission request, or of its answer; the call runs from then on."""
         match event:
             case PermissionRequest(request_id=request_id, call_id=call_id):
                 self._requests[request_id] = call_id
-                self._mark(call_id, is_asking=True)
+                self._mark(call_id, at, is_asking=True)
             case PermissionResolved(request_id=request_id):
-                self._mark(self._requests.pop(request_id, ""), is_asking=False)
+                self._mark(self._requests.pop(request_id, ""), at, is_asking=False)
             case PermissionDenied(call_id=call_id, remedy=remedy):
                 if call_id in self._calls:
                     self._remedies[call_id] = remedy
@@ -254,9 +254,9 @@ class RunningTools:
             )
         ]
 
-    def _mark(self, call_id: str, *, is_asking: bool) -> None:
+    def _mark(self, call_id: str, at: float, *, is_asking: bool) -> None:
         if (call := self._calls.get(call_id)) is not None:
-            self._calls[call_id] = replace(call, is_asking=is_asking)
+            self._calls[call_id] = replace(call, is_asking=is_asking, since=at)
 
 
 class RunningAgents:

@@ -26,6 +26,7 @@ _SHORT_NAME = 12
 _SHORT_MODEL = 20
 _SHORT_ID = 8
 _CENT = 0.01
+_SHOWN_FROM = 0.0001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +157,7 @@ def _make_parts(status: SessionStatus, *, tokens: bool) -> tuple[StatusPart, ...
         found.append(StatusPart(f"context {state.used_percentage:.0f}%", _COLOURS[state.status]))
         if tokens:
             found.append(StatusPart(_format_tokens(state), "dim"))
-    if status.cost_usd:
+    if status.cost_usd >= _SHOWN_FROM:
         found.append(StatusPart(format_cost(status.cost_usd), "dim"))
     if status.queued:
         found.append(StatusPart(f"{status.queued} queued", "yellow"))

@@ -130,7 +130,7 @@ class Transcript:
         for tool in now.active_tools:
             self._tools.join(tool, at)
         for request in now.permission_requests:
-            self._tools.ask(request)
+            self._tools.ask(request, at)
         self._todos = Todos(now.todos)
         for task in now.tasks:
             self._agents.change(task, at)
@@ -163,7 +163,7 @@ class Transcript:
                 self._tools.start(event, at)
                 return self._end_text(at)
             case PermissionRequest(tool_name=name, arguments=arguments):
-                self._tools.ask(event)
+                self._tools.ask(event, at)
                 if name == EXIT_PLAN_MODE:
                     return [*self._end_text(at), Plan(text=str(arguments.get("plan", "")))]
             case Warned(text=text):
@@ -181,7 +181,7 @@ class Transcript:
             case ToolEnded() | ServerToolEnded():
                 return self._tools.end(event, at)
             case PermissionResolved() | PermissionDenied():
-                self._tools.ask(event)
+                self._tools.ask(event, at)
             case TodosChanged(items=items):
                 self._todos = Todos(items)
                 return [self._todos]

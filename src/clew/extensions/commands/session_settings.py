@@ -119,7 +119,8 @@ async def _theme(_: CommandHost, arguments: str) -> CommandResult:
         raise SessionError(
             f"there is no theme {one_line(arguments, 40)}; choose one of: {', '.join(_THEMES)}"
         )
-    return build_result([f"theme: {name}"], SetTheme(name), theme=name)
+    keep = f"theme: {name}; to keep it: clew config set terminal.theme {name}"
+    return build_result([keep], SetTheme(name), theme=name)
 
 
 async def _tools(host: CommandHost, arguments: str) -> CommandResult:

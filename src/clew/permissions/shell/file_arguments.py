@@ -28,7 +28,7 @@ _MAX_CLUSTER = 8
 _MAX_INNER = 20
 _TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
 _TAR_EXTRACTS = word_set("-x --extract --get")
-_MAKES_PARENTS = word_set("mkdir install")
+_LINKS = word_set("-l -s --link --symbolic-link")
 _BACKS_UP = word_set("-b --backup -S --suffix")
 _INTO_LAST = (Operands.LAST_WRITTEN, Operands.MOVED)
 
@@ -81,9 +81,7 @@ def find_files(words: Sequence[ShellWord]) -> tuple[FileAccess, ...]:
 def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> Iterator[FileAccess]:
     """Yield the files that a command may use besides those of `find_files`.
 
-    Args:
-        words: The command.
-        runs: Whether it runs other commands on what it finds.
+    With `runs`, it runs other commands on what it finds.
     """
     program = program_name(words)
     table, given = find_table(words)
@@ -106,7 +104,7 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     yield from _listed_files(arguments, table)
     yield from _copied_files(arguments, table)
     yield from _files_beside(arguments, table)
-    if program in _MAKES_PARENTS:
+    if program in ("mkdir", "install"):
         yield from _passed_folders(arguments, table)
     if table.writes_tree and not _only_inspects(arguments, table):
         yield FileAccess(path=_word(table.writes_tree), writes=True, tree=True)
@@ -183,9 +181,9 @@ def _files_after_at(value: ShellWord) -> Iterator[FileAccess]:
 
 def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellWord]:
     """Return the operands that are files."""
-    operands = [each.word for each in arguments if not each.is_option]
+    words = [each.word for each in arguments if not each.is_option]
     skip = 0 if _uses(arguments, table.text_options) else table.text_operands
-    files = [*filter(_may_be_several, operands[:skip]), *operands[skip:]]
+    files = [*filter(_may_be_several, words[:skip]), *words[skip:]]
     if table.addresses:
         return [path for word in files if (path := _path_of_address(word, table))]
     return files
@@ -270,6 +268,8 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
     ]
     if not folders:
         folders, operands = (operands[-1:], operands[:-1]) if len(operands) > 1 else ([], operands)
+    links = table.recursive or _uses(arguments, _LINKS)  # A later command may write through them.
+    yield from (FileAccess(path=each, writes=True, tree=True) for each in operands if links)
     merges = _uses(arguments, table.recurses)
     moves, backs_up = table.operands is Operands.MOVED, _uses(arguments, _BACKS_UP)
     for folder in folders or [_word(".")]:
@@ -285,15 +285,15 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
                 # The target of a symbolic link starts in the folder of the link.
                 for start in (folder.text, folder.text.rpartition("/")[0] or "."):
                     path = _word(f"{start}/{source.text}", source)
-                    yield FileAccess(path=path, writes=False, tree=True)
+                    for writes in {False, links}:
+                        yield FileAccess(path=path, writes=writes, tree=True)
 
 
 def _passed_folders(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
     """Yield the folders that `mkdir -p a/../b` makes on its way."""
     for file in _operand_files(arguments, table):
         for up in re.finditer(r"/\.\.", file.path.text):
-            path = _word(file.path.text[: up.start()], file.path)
-            yield FileAccess(path=path, writes=True)
+            yield FileAccess(path=_word(file.path.text[: up.start()], file.path), writes=True)
 
 
 def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:

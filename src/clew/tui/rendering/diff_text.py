@@ -6,7 +6,7 @@ The same function shows a change before the user allows it and after it was made
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice, pairwise
+from itertools import groupby
 
 from clew.core.file_change import ChangedLine, FileChange
 from clew.core.text import pluralize
@@ -33,16 +33,23 @@ def render_diff(
         most: The maximum number of rows; a last row says how many lines are left out.
     """
     digits = _count_digits(change)
-    rows = _rows(change, digits, width, theme)
+    groups = _group_rows(change, digits, width, theme)
     if most is None:
-        return list(rows)
-    shown = list(islice(rows, most + 1))
-    if len(shown) <= most:
-        return shown
-    hidden = sum(1 for _ in rows) + 2
-    more = f"{theme.glyph('…')} {pluralize(hidden, 'more line')}"
+        return [row for rows in groups for row in rows]
+    shown: list[list[Line]] = []
+    for rows in groups:
+        shown.append(rows)
+        if sum(map(len, shown)) > most:
+            break
+    else:
+        return [row for rows in shown for row in rows]
+    # The last row says how many lines are left out.
+    while shown and sum(map(len, shown)) > most - 1:
+        shown.pop()
+    more = f"{theme.glyph('…')} {pluralize(_count_lines(change) - len(shown), 'more line')}"
     last = (Span(f"{' ' * digits} {more}", theme.sgr("dim")),)
-    return [*shown[: most - 1], truncate_line(last, width, theme.glyph("…"))]
+    kept = [row for rows in shown for row in rows]
+    return [*kept, truncate_line(last, width, theme.glyph("…"))]
 
 
 def _count_digits(change: FileChange) -> int:
@@ -50,12 +57,18 @@ def _count_digits(change: FileChange) -> int:
     return len(str(max(ends, default=0)))
 
 
-def _rows(change: FileChange, digits: int, width: int, theme: Theme) -> Iterator[Line]:
+def _count_lines(change: FileChange) -> int:
+    """Return how many groups `_group_rows` yields."""
+    return sum(len(hunk.lines) for hunk in change.hunks) + len(change.hunks) - 1
+
+
+def _group_rows(change: FileChange, digits: int, width: int, theme: Theme) -> Iterator[list[Line]]:
+    """Yield the rows of each line, and of each gap between two stretches."""
     for at, hunk in enumerate(change.hunks):
         if at:
-            yield (Span(f"{' ' * digits} {theme.glyph('…')}", theme.sgr("number")),)
+            yield [(Span(f"{' ' * digits} {theme.glyph('…')}", theme.sgr("number")),)]
         for line, spans in _mark_words(list(hunk.number_lines()), theme):
-            yield from _row(line, spans, digits=digits, width=width, theme=theme)
+            yield list(_row(line, spans, digits=digits, width=width, theme=theme))
 
 
 def _row(
@@ -80,15 +93,25 @@ def _mark_words(
 ) -> Iterator[tuple[ChangedLine, Sequence[Span]]]:
     """Yield lines with their spans; the words that differ from the other side are marked."""
     groups = [(mark, list(group)) for mark, group in groupby(lines, key=lambda line: line.mark)]
-    marked: dict[int, Sequence[Span]] = {}
-    for (mark, old), (other, new) in pairwise(groups):
-        if (mark, other) == ("-", "+"):
-            for before, after in zip(old, new, strict=False):
-                spans = _compare_words(_show(before.text, theme), _show(after.text, theme), theme)
-                marked[id(before)], marked[id(after)] = spans
-    for line in lines:
-        plain = (Span(_show(line.text, theme), theme.sgr(_STYLES[line.mark])),)
-        yield line, marked.get(id(line), plain)
+    before: list[ChangedLine] = []
+    """The removed lines above the lines that are being yielded."""
+    for at, (mark, group) in enumerate(groups):
+        after = groups[at + 1][1] if mark == "-" and groups[at + 1 :] else []
+        is_replaced = bool(after) and groups[at + 1][0] == "+"
+        for place, line in enumerate(group):
+            if is_replaced and place < len(after):
+                yield line, _compare_lines(line, after[place], theme)[0]
+            elif mark == "+" and place < len(before):
+                yield line, _compare_lines(before[place], line, theme)[1]
+            else:
+                yield line, (Span(_show(line.text, theme), theme.sgr(_STYLES[mark])),)
+        before = group if mark == "-" else []
+
+
+def _compare_lines(
+    old: ChangedLine, new: ChangedLine, theme: Theme
+) -> tuple[list[Span], list[Span]]:
+    return _compare_words(_show(old.text, theme), _show(new.text, theme), theme)
 
 
 def _compare_words(old: str, new: str, theme: Theme) -> tuple[list[Span], list[Span]]:

@@ -31,6 +31,8 @@ _TODO_STYLES = {
     TodoStatus.CANCELLED: "dim",
 }
 _GAUGE_CELLS = 20
+_MAX_PROMPT = 50
+"""The most lines of a prompt: the user has just pasted it."""
 _MAX_AGENT = 30
 
 
@@ -39,10 +41,14 @@ def note_prompt(block: UserPrompt, width: int, theme: Theme) -> list[Line]:
     sign = theme.glyph("❯")
     first = (Span(f"{sign} ", theme.sgr("prompt")),)
     indent = (Span("  "),)
+    texts = split_text(block.text, theme)
     lines: list[Line] = []
-    for text in split_text(block.text, theme):
+    for text in texts[:_MAX_PROMPT]:
         begin = indent if lines else first
         lines += wrap_line((Span(text, theme.sgr("bold")),), width, first=begin, rest=indent)
+    if len(texts) > _MAX_PROMPT:
+        more = f"{theme.glyph('…')} {pluralize(len(texts) - _MAX_PROMPT, 'more line')}"
+        lines.append(truncate_line((*indent, Span(more, theme.sgr("dim"))), width))
     return lines
 
 
