@@ -103,16 +103,7 @@ class App:
         self._client, self._start = client, start
         self._menu: list[CommandItem] = []
         self._is_spinning = False
-        keyboard, screen = terminal
-        self.application: Application[Leave] = Application(
-            editing_mode=EditingMode.VI if options.terminal.vi else EditingMode.EMACS,
-            style=STYLE,
-            include_default_pygments_style=False,
-            color_depth=None if options.theme.has_colours else ColorDepth.DEPTH_1_BIT,
-            erase_when_done=True,
-            input=keyboard,
-            output=screen,
-        )
+        self.application = _make_application(terminal, options)
         self.parts = Parts(
             input=InputArea(history, commands=lambda: self._menu, paths=self._complete_path),
             printer=Printer(self.application, options.theme),
@@ -124,7 +115,7 @@ class App:
                 cwd=folder,
             ),
         )
-        self._notifier = Notifier(screen, options.terminal, term=options.term)
+        self._notifier = Notifier(terminal[1], options.terminal, term=options.term)
         self._can_query = can_query(options.term)
         self.actions = Actions(self.parts, leave=self.leave)
         self._answers = QuestionActions(self.parts, lambda: self.application.layout)
@@ -143,9 +134,6 @@ class App:
         self.application.key_bindings = keys
         self.application.key_processor.before_key_press += lambda _: self._note_key()
         self.application.key_processor.after_key_press += lambda _: self._wake()
-        self.application.ttimeoutlen = _ESCAPE_WAITS
-        self.application.timeoutlen = _SEQUENCE_WAITS
-        self.application.renderer = LiveRenderer(self.application, reflows=options.reflows)
 
     def start(self, now: SessionSnapshot) -> None:
         """Take the state of a session that was just opened."""
@@ -278,3 +266,19 @@ class App:
         self._events.apply(envelopes)
         if not self._is_spinning:
             self._spin()
+
+
+def _make_application(terminal: tuple[Input, Output], options: AppOptions) -> Application[Leave]:
+    application: Application[Leave] = Application(
+        editing_mode=EditingMode.VI if options.terminal.vi else EditingMode.EMACS,
+        style=STYLE,
+        include_default_pygments_style=False,
+        color_depth=None if options.theme.has_colours else ColorDepth.DEPTH_1_BIT,
+        erase_when_done=True,
+        input=terminal[0],
+        output=terminal[1],
+    )
+    application.ttimeoutlen = _ESCAPE_WAITS
+    application.timeoutlen = _SEQUENCE_WAITS
+    application.renderer = LiveRenderer(application, reflows=options.reflows)
+    return application
