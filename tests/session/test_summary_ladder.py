@@ -333,6 +333,7 @@ def working(replies: Sequence[ScriptedReply], events: list[Event]) -> tuple[Sess
         provider,
         model="m",
         tools=[look],
+        max_context_tokens=2_040,
         detect_loops=False,
         policy=ContextPolicy(economy=Economy.FULL),
         strategy=Summarize(summary_model="reader"),

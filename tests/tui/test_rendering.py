@@ -166,6 +166,24 @@ def test_wrapping_keeps_every_word(words: list[str]) -> None:
             assert "".join(words) in shown.removeprefix("❯")
 
 
+@pytest.mark.parametrize("width", [8, 20, 44, 100])
+@pytest.mark.parametrize("theme", [DARK, PLAIN], ids=["dark", "plain"])
+def test_no_word_of_an_answer_is_lost(width: int, theme: Theme) -> None:
+    shown = re.sub(r"[\s│|]", "", strip(show(Answer(text=ANSWER), width, theme)))
+
+    for word in re.findall(r"\w+", ANSWER.replace("```python", "")):
+        assert word in shown or width < 100  # The columns of a table stand side by side.
+        assert all(letter in shown for letter in word)
+
+
+def test_markup_and_html_are_text() -> None:
+    text = "[bold]x[/bold] :smile: <script>y</script>\n\n<!-- z -->\n\n[a]: http://b\n"
+
+    shown = show(Answer(text=text), 60, MONOCHROME)
+
+    assert shown == ("[bold]x[/bold] :smile: <script>y</script>\n\n<!-- z -->\n\n[a]: http://b\n")
+
+
 @settings(max_examples=30)
 @given(answers() | st.just(ANSWER), st.integers(8, 100), st.integers(0, 12), THEMES)
 def test_the_live_area_has_at_most_so_many_rows_and_columns(

@@ -145,12 +145,18 @@ class _PrintJob:
             async for prompt in prompts:
                 self._printer.begin_prompt()
                 failure = await self._attempt(session, prompt)
-                if self._printer.left_by or self._usage_error is not None:
+                if self._is_over:
                     break
                 if failure is None or self._printer.style != "text":
                     code = await self._printer.end_prompt(failure)
                     self._code = _exit_code(failure) or code or self._code
         return failure
+
+    @property
+    def _is_over(self) -> bool:
+        """True when no further prompt makes sense."""
+        printer = self._printer
+        return bool(printer.left_by or printer.is_lost or self._usage_error is not None)
 
     async def _attempt(self, session: SessionClient, prompt: str) -> ClewError | None:
         try:

@@ -212,6 +212,11 @@ class Printer:
         """Abort when the reader of a pipe exits, even while there is nothing to write."""
         self._stop(await wait_for_reader_exit())
 
+    @property
+    def is_lost(self) -> bool:
+        """True when standard output is closed."""
+        return self._lost is not None
+
     def check(self) -> None:
         """Raise `OutputLost` if standard output is closed."""
         if self._lost is not None:
@@ -253,7 +258,8 @@ class Printer:
             self.end_line()
         else:
             await self._write_result(error)
-        self.check()
+        if self.is_lost:
+            return 1
         result = self._result
         note = stop_note(result.stop_reason, result.stop_detail) if result is not None else ""
         if note:

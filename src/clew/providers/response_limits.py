@@ -60,8 +60,8 @@ class ResponseGuard:
         Raises:
             ProviderTimeout: Data arrives, but the answer makes no progress.
         """
-        # A timeout of asyncio, on which aiohttp runs, costs a third of an anyio scope; asyncio is
-        # imported here because nothing needs it before a request.
+        # A timeout of asyncio, on which aiohttp runs, costs about three quarters of an anyio scope.
+        # Imported here because nothing needs asyncio before a request.
         from asyncio import timeout  # noqa: PLC0415
 
         limit = self._endpoint.longest_stall
