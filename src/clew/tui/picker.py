@@ -33,9 +33,10 @@ def pick(question: str, rows: Sequence[Row], *, theme: Theme, live: bool) -> int
     if live:
         from clew.tui.picker_list import PickerList  # noqa: PLC0415 - prompt_toolkit is slow to load
 
-        return PickerList(question, rows, theme).run()
-    _write(theme, *(f"  {row_key(place, row)}  {row.text}" for place, row in enumerate(rows)))
-    keys = [row_key(place, row) for place, row in enumerate(rows)]
+        keyed = [(_key(place, row), row.text) for place, row in enumerate(rows)]
+        return PickerList(question, keyed, theme).run()
+    _write(theme, *(f"  {_key(place, row)}  {row.text}" for place, row in enumerate(rows)))
+    keys = [_key(place, row) for place, row in enumerate(rows)]
     _write(theme, f"{question} Enter leaves it as it is.")
     while True:
         write_out("")
@@ -52,8 +53,7 @@ def pick(question: str, rows: Sequence[Row], *, theme: Theme, live: bool) -> int
         _write(theme, f"answer with one of: {', '.join(keys)}")
 
 
-def row_key(place: int, row: Row) -> str:
-    """Return the key that chooses a row: its own, or its number."""
+def _key(place: int, row: Row) -> str:
     return row.key or str(place + 1)
 
 

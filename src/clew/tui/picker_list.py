@@ -13,7 +13,6 @@ from prompt_toolkit.output import ColorDepth
 
 from clew.core.sanitize import sanitize, split_rows
 from clew.tui.keys import drop_typeahead
-from clew.tui.picker import Row, row_key
 from clew.tui.terminal import LiveRenderer, open_terminal
 from clew.tui.theme import Theme
 
@@ -26,11 +25,11 @@ class PickerList:
 
     Args:
         question: What to choose.
-        rows: The choices.
+        rows: The choices: the key and the text of each.
         theme: How text is shown.
     """
 
-    def __init__(self, question: str, rows: Sequence[Row], theme: Theme) -> None:
+    def __init__(self, question: str, rows: Sequence[tuple[str, str]], theme: Theme) -> None:
         self._question, self._rows, self._theme = question, rows, theme
         self._selected = 0
         keyboard, self._screen = open_terminal({})
@@ -61,7 +60,8 @@ class PickerList:
         for place in range(first, min(len(rows), first + shown)):
             is_selected = place == self._selected
             mark = self._theme.glyph("❯") if is_selected else " "
-            text = self._theme.clean(f"{mark} {row_key(place, rows[place])}  {rows[place].text}")
+            key, text = rows[place]
+            text = self._theme.clean(f"{mark} {key}  {text}")
             lines += [("bold" if is_selected else "", _cut(text, size.columns)), ("", "\n")]
         hint = self._theme.encodable("↑ ↓ and Enter, or a key; Esc for none")
         return [*lines, ("dim", _cut(hint, size.columns))]
@@ -80,8 +80,8 @@ class PickerList:
         self._selected = (self._selected + step) % len(self._rows)
 
     def _press(self, event: KeyPressEvent) -> None:
-        for place, row in enumerate(self._rows):
-            if event.data.lower() == row_key(place, row):
+        for place, (key, _) in enumerate(self._rows):
+            if event.data.lower() == key:
                 event.app.exit(result=place)
                 return
 
