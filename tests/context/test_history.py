@@ -109,6 +109,31 @@ def test_a_history_begins_anew_when_an_earlier_message_changed() -> None:
     assert history.state.steps.list_steps() == []
 
 
+def test_a_history_follows_a_view_that_grows_without_listing_it_again() -> None:
+    journal = [Entry(id=EntryId(1), at=0.0, body=SETUP)]
+    view, history = fold(journal), History()
+    listed = history.follow_view(view)
+
+    for said in (user("Go on."), *run("pytest", "1 passed"), user("And now?")):
+        view = _add(journal, view, MessageAdded(message=said))
+        before, listed = listed, history.follow_view(view)
+
+        assert listed == view.list_conversation()
+        assert listed is before or len(listed) == 1
+    assert [turn.request for turn in history.turns.list_turns()] == ["Go on.", "And now?"]
+
+
+def test_a_history_of_a_view_lists_messages_in_the_order_of_their_entries() -> None:
+    history = History()
+    view = fold([Entry(id=EntryId(1), at=0.0, body=SETUP)])
+    for number in (5, 9, 7):
+        body = MessageAdded(message=user(f"Message {number}."))
+        view = view.apply(Entry(id=EntryId(number), at=0.0, body=body))
+        history.follow_view(view)
+
+    assert [item.entry_id for item in history.follow_view(view)] == [5, 7, 9]
+
+
 def test_the_text_of_a_message_is_split_once_while_it_is_selected() -> None:
     work = items(user("Go on."), *run("cat notes.txt", "a line that is long enough to quote"))
     history = History()

@@ -74,7 +74,7 @@ def test_a_rule_names_a_tool_a_path_or_both(rule: str, found: list[int]) -> None
         *called("Read", "", file_path="src/b.py")[:1],
     )
 
-    assert sorted(find_protected(view.items, [rule])) == found
+    assert sorted(find_protected(view, [rule])) == found
 
 
 def test_an_empty_rule_is_refused() -> None:
@@ -140,7 +140,7 @@ def test_what_fits_is_chosen_newest_first() -> None:
     )
     size = view.items[3].units + view.items[4].units
 
-    chosen = choose_protected(view.items, ["Read"], room=size)
+    chosen = choose_protected(view, ["Read"], room=size)
 
     assert (chosen.kept, chosen.left_out) == (frozenset({EntryId(6)}), 1)
 

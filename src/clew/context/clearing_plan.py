@@ -64,7 +64,7 @@ def plan_squeeze(
     """
     saving = round(excess / view.calibration.rate) + 1
     room = view.items.units() - saving
-    spared = view.pinned | find_protected(view.items, protect)
+    spared = view.pinned | find_protected(view, protect)
     changes = shorten_items(view.items, spared, room=room, only_results=only_results)
     why = "the request would exceed the window"
     if spared > view.pinned and _count_saved(view, changes) < saving * _ENOUGH:
@@ -81,7 +81,7 @@ def _count_saved(view: View, changes: Sequence[Replacement]) -> int:
 
 
 def _find_excluded(view: View, policy: ContextPolicy) -> frozenset[EntryId]:
-    return view.pinned | view.restored | find_protected(view.items, policy.protect)
+    return view.pinned | view.restored | find_protected(view, policy.protect)
 
 
 def _choose_saving(

@@ -123,7 +123,7 @@ def plan_compaction(
         must: Any saving is enough: the view cannot be sent as it is.
         asked: A user or the model requested it; only the written summary is checked.
     """
-    protected = choose_protected(view.items, protect, room=budget.limit // _PROTECTED)
+    protected = choose_protected(view, protect, room=budget.limit // _PROTECTED)
     plan = strategy.plan(replace(view, pinned=view.pinned | protected.kept), budget)
     if isinstance(plan, Stuck):
         return plan
@@ -177,7 +177,7 @@ def plan_without_summary(view: View, *, protect: Sequence[str] = ()) -> Reduce:
 
     The plan may be empty.
     """
-    excluded = view.pinned | find_protected(view.items, protect)
+    excluded = view.pinned | find_protected(view, protect)
     places = find_consumed(view.items, excluded=excluded, min_chars=_CLEAR_OVER)
     return Reduce(
         replaced=tuple(make_marker(view.items[place]) for place in places),
@@ -217,14 +217,15 @@ def summarise_by_rules(
     from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415 - the same
 
     staying = view.items.without(plan.dropped_ids)
+    history = view.memo.get(History)
     digest = prepare_digest(
         [*view.archived, *view.restore_texts(gone)],
         staying=[item for item in staying if item.kind is not _SUMMARY],
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,
         beside=(notes, budget.beside),
-        conversation=view.list_conversation(),
-        history=view.memo.get(History),
+        conversation=history.follow_view(view),
+        history=history,
     )
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)

@@ -77,7 +77,7 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
     if not plan.dropped or plan.wording is Wording.NOTICE:
         return RestoredFiles(text="", budget=budget)
     history = view.memo.get(History)
-    history.follow(view.list_conversation())
+    history.follow_view(view)
     versions = find_versions(history.state.steps)
     if not versions:
         return RestoredFiles(text="", budget=budget)

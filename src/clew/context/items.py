@@ -257,6 +257,10 @@ class Items(Sequence[Item]):
         self._store.extend(items)
         return self._share(self._store, self._length + len(items), index)
 
+    def continues(self, other: "Items") -> bool:
+        """Return whether these are the items of `other`, and perhaps more after them."""
+        return self._store is other._store and self._length >= other._length
+
     def without(self, entries: Container[EntryId]) -> list[Item]:
         """Return the items that do not belong to `entries`."""
         stays = [entry_id not in entries for entry_id in self.ids]

@@ -1,7 +1,5 @@
 """Builds the entries that make a view smaller, with a report on what left it."""
 
-from operator import attrgetter
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,8 +12,6 @@ from clew.core.entries import Compacted, Entry, Replacement, ResultsCleared, Tri
 from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.usage import Usage
-
-_entry_id = attrgetter("entry_id")
 
 
 class WrittenSummary(Struct, frozen=True, kw_only=True):
@@ -51,7 +47,7 @@ def build_compaction(
         strategy: The name of the strategy that made the plan.
         inserted: New messages that a custom strategy put before those that stay.
     """
-    dropped = tuple(map(_entry_id, plan.dropped))
+    dropped = plan.dropped_entries
     if _drops_summary(view, plan):
         dropped = (view.items[0].entry_id, *dropped)
     cleared = tuple(change.entry_id for change in plan.replaced)

@@ -113,9 +113,14 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     why: str = ""
 
     @cached_property
+    def dropped_entries(self) -> tuple[EntryId, ...]:
+        """The entries of `dropped`, in order."""
+        return tuple(map(_entry_id, self.dropped))
+
+    @cached_property
     def dropped_ids(self) -> frozenset[EntryId]:
         """The entries of `dropped`."""
-        return frozenset(map(_entry_id, self.dropped))
+        return frozenset(self.dropped_entries)
 
     @cached_property
     def dropped_units(self) -> int:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clew.context.items import Item
+from clew.context.items import NO_ITEMS, Item, Items
+from clew.context.view import View
 from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
 from clew.core.messages import ToolResult
@@ -75,19 +76,19 @@ def parse_protection(text: str) -> ProtectionRule:
     return ProtectionRule(pattern=text.removeprefix("./"))
 
 
-def find_protected(items: Sequence[Item], rules: Sequence[str]) -> frozenset[EntryId]:
+def find_protected(view: View, rules: Sequence[str]) -> frozenset[EntryId]:
     """Return the entries of all results that a rule or a skill protects from clearing."""
-    return frozenset(step.result_id for step in _list_protected(items, rules))
+    return frozenset(step.result_id for step in _list_protected(view, rules))
 
 
-def choose_protected(items: Sequence[Item], rules: Sequence[str], *, room: int) -> Protected:
+def choose_protected(view: View, rules: Sequence[str], *, room: int) -> Protected:
     """Choose the protected results that a compaction keeps, the newest first, within `room` units.
 
     Of calls with the same arguments only the newest counts: it has the latest version.
     """
-    steps = _list_protected(items, rules)
+    steps = _list_protected(view, rules)
     latest = {(step.name, str(step.arguments)): step for step in steps}
-    units = {item.entry_id: item.units for item in items} if latest else {}
+    units = {item.entry_id: item.units for item in view.items} if latest else {}
     kept: set[EntryId] = set()
     left_out = 0
     for step in sorted(latest.values(), key=lambda step: -step.place):
@@ -100,13 +101,30 @@ def choose_protected(items: Sequence[Item], rules: Sequence[str], *, room: int) 
     return Protected(kept=frozenset(kept), left_out=left_out)
 
 
-def _list_protected(items: Sequence[Item], rules: Sequence[str]) -> "list[ToolStep]":
-    if not rules and not _has_skill(items):
+def _list_protected(view: View, rules: Sequence[str]) -> "list[ToolStep]":
+    if not rules and not view.memo.get(_SkillSearch).finds_any(view.items):
         return []
     from clew.context.digest.step_log import list_steps  # noqa: PLC0415 - few sessions need it
 
     parsed = [parse_protection(rule) for rule in rules]
-    return [step for step in list_steps(items) if _is_protected(step, parsed)]
+    return [step for step in list_steps(view.items) if _is_protected(step, parsed)]
+
+
+class _SkillSearch:
+    """Looks for results of skills in a view that grows: each message is read once."""
+
+    def __init__(self) -> None:
+        self._items = NO_ITEMS
+        self._is_found = False
+
+    def finds_any(self, items: Items) -> bool:
+        """Return whether a tool that invokes skills has a result in `items`."""
+        if not items.continues(self._items):
+            self._items, self._is_found = NO_ITEMS, False
+        new = items[len(self._items) :]
+        self._is_found = self._is_found or _has_skill(new)
+        self._items = items
+        return self._is_found
 
 
 def _has_skill(items: Sequence[Item]) -> bool:

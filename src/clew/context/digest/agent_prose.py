@@ -75,8 +75,16 @@ def _classify_sentences(units: Sequence[tuple[str, str]]) -> list[Sentence]:
 _FINAL_ANSWER, _REPORT, _THOUGHT = 1.5, 0.5, -0.5
 
 
+class ItemProse(Struct, frozen=True, gc=False, kw_only=True):
+    """What one message has for a reader."""
+
+    pieces: Sequence[Prose] = ()
+    is_request: bool = False
+    """True if the user asks something in it."""
+
+
 def select_prose(
-    items: Iterable[Item], read: Callable[[Item], Iterable[Prose]]
+    items: Iterable[Item], read: Callable[[Item], ItemProse]
 ) -> list[tuple[Prose, int]]:
     """Return the prose that is read: all of the newest, and of the rest the final answers.
 
@@ -85,9 +93,10 @@ def select_prose(
     pieces: list[tuple[Prose, int]] = []
     turn = 0
     for item in items:
-        if item.kind is ItemKind.USER:
-            turn += bool(find_request(item.message.text))
-        pieces += [(piece, turn) for piece in read(item)]
+        said = read(item)
+        turn += said.is_request
+        if said.pieces:
+            pieces += [(piece, turn) for piece in said.pieces]
     selected: list[tuple[Prose, int]] = []
     room = _NEWEST_CHARS
     for piece, turn in reversed(pieces):
@@ -100,7 +109,17 @@ def select_prose(
     return selected[::-1]
 
 
-def read_prose(item: Item) -> Iterator[Prose]:
+def read_prose(item: Item) -> ItemProse:
+    """Read the prose of a message, and whether it is a request of the user."""
+    is_request = item.kind is ItemKind.USER and bool(find_request(item.message.text))
+    pieces = tuple(_list_pieces(item))
+    return ItemProse(pieces=pieces, is_request=is_request) if pieces or is_request else _NO_PROSE
+
+
+_NO_PROSE = ItemProse()
+
+
+def _list_pieces(item: Item) -> Iterator[Prose]:
     """Yield prose with its weight: final answers and reports say more than narration."""
     if item.kind is ItemKind.ASSISTANT:
         for thought in _find_thoughts(item):

@@ -129,7 +129,8 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
     for where in range(len(stretch) - 1, -1, -1):
         passage = stretch[where]
         kind = 1 << passage.source
-        replaced |= passage.replaced - lines.keys()
+        if passage.replaced:
+            replaced |= passage.replaced - lines.keys()
         for line in passage.lines:
             text = line.text
             if text in known:

@@ -28,12 +28,6 @@ class FileActivity:
     """The entry of the last change, or else of the last read."""
 
 
-_SHELL_READ = re.compile(
-    r"^(?:(?:nl -ba|cat|head|tail|less|bat)(?: -[\w]+(?: \d+)?)*|sed -n) "
-    r"(?:'(\d+),(\d+)p' )?([^\s'\"|;&<>*]+\.\w+)(?: \| sed -n '(\d+),(\d+)p')?"
-)
-
-
 def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivity]:
     """Return the files of a conversation in the order of their first mention.
 
@@ -49,7 +43,7 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
             file.deleted = change.kind == "delete"
             file.edits += change.kind != "delete"
             file.changed_at, file.entry_id = step.place, step.entry_id
-        path, lines = _find_read(step)
+        path, lines = step.file_read
         if path:
             file = _find(files, shorten_path(path, root))
             file.reads, file.lines, file.read_at = file.reads + 1, lines, step.place
@@ -62,35 +56,13 @@ def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
     for step in steps:
         for change in step.edits:
             yield change.path
-        path, _ = _find_read(step)
+        path, _ = step.file_read
         if path:
             yield path
 
 
 def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
     return files.setdefault(path, FileActivity(path=path))
-
-
-def _find_read(step: ToolStep) -> tuple[str, str]:
-    if step.failed or not step.answered:
-        return "", ""
-    if step.reads:
-        return step.path, _describe_range(step)
-    found = _SHELL_READ.match(step.command) if step.command else None
-    if found is None:
-        return "", ""
-    start, end = found.group(1) or found.group(4), found.group(2) or found.group(5)
-    return found.group(3), f"{start}-{end}" if start else ""
-
-
-def _describe_range(step: ToolStep) -> str:
-    if "limit" not in step.arguments:
-        return ""
-    offset, limit = step.arguments.get("offset"), step.arguments["limit"]
-    if not isinstance(offset, int | None) or not isinstance(limit, int):
-        return ""
-    start = offset or 1
-    return f"{start}-{start + limit - 1}"
 
 
 _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 
-from clew.context.digest.agent_prose import Prose, read_prose, select_prose
+from clew.context.digest.agent_prose import ItemProse, Prose, read_prose, select_prose
 from clew.context.digest.sentence_cues import Topic, is_put_off
 from clew.context.items import Item
 from clew.core.ids import EntryId
@@ -43,7 +43,7 @@ _LATER_QUESTION, _LATER_ITEM = 1, 2
 
 
 def list_statements(
-    items: Iterable[Item], read: Callable[[Item], Iterable[Prose]] = read_prose
+    items: Iterable[Item], read: Callable[[Item], ItemProse] = read_prose
 ) -> list[Statement]:
     """Return every sentence that says something, with its topic and score, in order.
 
@@ -100,7 +100,7 @@ def choose_findings(items: Iterable[Item], *, max_chars: int) -> dict[Topic, tup
 
 
 def rank_statements(
-    items: Iterable[Item], read: Callable[[Item], Iterable[Prose]] = read_prose
+    items: Iterable[Item], read: Callable[[Item], ItemProse] = read_prose
 ) -> list[Statement]:
     """Return the statements of a conversation that are worth keeping, best first."""
     statements = list_statements(items, read)

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from clew.context.digest.agent_prose import Prose, read_prose
+from clew.context.digest.agent_prose import ItemProse, read_prose
 from clew.context.digest.passages import CALLED, Passage, read_passages
 from clew.context.digest.state_ledger import StateLog
 from clew.context.digest.turn_ledger import TurnLog
-from clew.context.items import Item
-from clew.core.ids import CallId
+from clew.context.items import Item, Items
+from clew.context.lazy_list import LazyMapping
+from clew.context.view import View
+from clew.core.ids import CallId, EntryId
 
 
 class History:
@@ -24,17 +26,37 @@ class History:
         self.turns = TurnLog()
         self.state = StateLog()
         self._items: list[Item] = []
+        self._sources: _Sources | None = None
+        """What the items were listed from."""
         self._texts: dict[int, _ItemText] = {}
         """By the identity of items, which they hold."""
 
+    def follow_view(self, view: View) -> list[Item]:
+        """Follow the conversation of `view` and return it; quick if the view has only grown."""
+        sources = _Sources(view.items, view.archived, view.originals)
+        if self._sources is not None and sources.continue_from(self._sources):
+            new = view.items[len(self._sources.items) :]
+            if _are_newer(new, self._items[-1]):
+                self._read(new)
+                self._items += new
+                self._sources = sources
+                return self._items
+        self.follow(view.list_conversation())
+        self._sources = sources if self._items else None
+        return self._items
+
     def follow(self, conversation: list[Item]) -> None:
         """Read the messages since the last time; all of them if earlier ones changed."""
+        if conversation is self._items:
+            return
         if conversation[: len(self._items)] != self._items:
             self._items, self.turns, self.state = [], TurnLog(), StateLog()
-        new = conversation[len(self._items) :]
+        self._read(conversation[len(self._items) :])
+        self._items, self._sources = conversation, None
+
+    def _read(self, new: Sequence[Item]) -> None:
         self.turns.extend(new)
         self.state.extend(new)
-        self._items = conversation
 
     def select(self, items: Iterable[Item]) -> None:
         """Choose the messages whose text is read; what was read of others is forgotten."""
@@ -49,9 +71,31 @@ class History:
             found += self._texts[id(item)].split_passages(shown_by)
         return found
 
-    def read_prose(self, item: Item) -> Sequence[Prose]:
+    def read_prose(self, item: Item) -> ItemProse:
         """Return the prose of a selected message."""
         return self._texts[id(item)].read_prose()
+
+
+class _Sources(Struct, frozen=True):
+    """What a conversation is listed from."""
+
+    items: Items
+    archived: Items
+    originals: LazyMapping[EntryId, Item]
+
+    def continue_from(self, earlier: "_Sources") -> bool:
+        """Return whether messages were only added at the end since `earlier`."""
+        return (
+            self.archived is earlier.archived
+            and self.originals is earlier.originals
+            and self.items.continues(earlier.items)
+        )
+
+
+def _are_newer(items: Sequence[Item], last: Item) -> bool:
+    """Return whether `items` follow `last` in the order of a conversation."""
+    ids = [last.entry_id, *(item.entry_id for item in items)]
+    return ids[0] > 0 and ids == sorted(ids)
 
 
 class _ItemText(Struct, gc=False):
@@ -59,21 +103,22 @@ class _ItemText(Struct, gc=False):
 
     item: Item
     _passages: list[Passage] | None = None
-    _labels: list[str | None] | None = None
+    _labels: Sequence[str | None] = ()
     """What its results were labelled with, which depends on the calls that are read before it."""
-    _prose: list[Prose] | None = None
+    _prose: ItemProse | None = None
 
     def split_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
         """Return the passages; `shown_by` is that of `read_passages`."""
-        labels = [shown_by.get(call_id) for call_id in self.item.answers]
+        answers = self.item.answers
+        labels = [shown_by.get(call_id) for call_id in answers] if answers else ()
         if self._passages is None or labels != self._labels:
             self._labels, self._passages = labels, list(read_passages(self.item, shown_by))
         elif self.item.asks:
             shown_by.update((p.call_id, p.label) for p in self._passages if p.source == CALLED)
         return self._passages
 
-    def read_prose(self) -> list[Prose]:
+    def read_prose(self) -> ItemProse:
         """Return the prose."""
         if self._prose is None:
-            self._prose = list(read_prose(self.item))
+            self._prose = read_prose(self.item)
         return self._prose

@@ -61,10 +61,13 @@ class NameIndex:
         distance = 0
         for passage in reversed(stretch):
             distance += len(passage.text)
+            is_call = passage.source == CALLED
             for name, times in passage.names.items():
-                count[name] = count.get(name, 0) + times
-                last.setdefault(name, distance)
-                if passage.source == CALLED:
+                if name in count:
+                    count[name] += times
+                else:
+                    count[name], last[name] = times, distance
+                if is_call:
                     called.setdefault(name, distance)
 
         def rank(name: str) -> float:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -107,33 +108,33 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
 
     `shown_by` has the labels of the calls before it; those of its own calls are added.
     """
+    entry_id = item.entry_id
     for part in item.message.parts:
-        match part:
-            case Text(text=text) if item.kind is not ItemKind.SUMMARY:
-                role = str(item.message.role)
-                yield Passage(entry_id=item.entry_id, label=role, source=SPOKEN, text=text)
-            case ToolCall(name=name, arguments=arguments, call_id=call_id):
-                values = _decode(arguments)
-                strings = list(_iter_strings(values))
-                shown_by[call_id] = f"{name} {_name_subject(strings)}".rstrip()
-                yield Passage(
-                    entry_id=item.entry_id,
-                    label=shown_by[call_id],
-                    source=CALLED,
-                    text="\n".join(strings),
-                    call_id=call_id,
-                    replaced=_find_replaced(values),
-                )
-            case ToolResult(name=name, text=text, call_id=call_id):
-                yield Passage(
-                    entry_id=item.entry_id,
-                    label=shown_by.get(call_id, name),
-                    source=_classify_tool(name),
-                    text=text,
-                    call_id=call_id,
-                )
-            case _:
-                pass
+        if isinstance(part, ToolResult):
+            label = shown_by.get(part.call_id, part.name)
+            source = _classify_tool(part.name)
+            yield Passage(
+                entry_id=entry_id, label=label, source=source, text=part.text, call_id=part.call_id
+            )
+        elif isinstance(part, ToolCall):
+            yield _read_call(entry_id, part, shown_by)
+        elif isinstance(part, Text) and item.kind is not ItemKind.SUMMARY:
+            role = str(item.message.role)
+            yield Passage(entry_id=entry_id, label=role, source=SPOKEN, text=part.text)
+
+
+def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:
+    values = _decode(call.arguments)
+    strings = list(_iter_strings(values))
+    label = shown_by[call.call_id] = f"{call.name} {_name_subject(strings)}".rstrip()
+    return Passage(
+        entry_id=entry_id,
+        label=label,
+        source=CALLED,
+        text="\n".join(strings),
+        call_id=call.call_id,
+        replaced=_find_replaced(values),
+    )
 
 
 def _name_subject(strings: Sequence[str]) -> str:
@@ -157,6 +158,7 @@ def strip_line_number(line: str) -> str:
     return line
 
 
+@lru_cache(maxsize=256)
 def _classify_tool(tool: str) -> int:
     name = tool.lower()
     if name in _SEARCH_TOOLS or name in _EDIT_TOOLS:
@@ -227,13 +229,21 @@ def find_names(text: str) -> list[str]:
 
 def count_names(text: str) -> dict[str, int]:
     """Return what `find_names` finds, in order, and how often each occurs; much faster."""
-    separated = text.encode("utf-8", "surrogatepass").translate(_SEPARATED)
-    tokens = separated.decode("utf-8", "surrogatepass").split()
     names: dict[str, int] = {}
-    for found in filter(None, map(_read_token, tokens)):
+    for found in filter(None, map(_read_token, _split_tokens(text))):
         for name in found:
             names[name] = names.get(name, 0) + 1
     return names
+
+
+def collect_names(text: str) -> set[str]:
+    """Return the names that `count_names` finds; faster where a text repeats its words."""
+    return set(chain.from_iterable(map(_read_token, set(_split_tokens(text)))))
+
+
+def _split_tokens(text: str) -> list[str]:
+    separated = text.encode("utf-8", "surrogatepass").translate(_SEPARATED)
+    return separated.decode("utf-8", "surrogatepass").split()
 
 
 @lru_cache(maxsize=1 << 15)

@@ -7,6 +7,8 @@ does not need goes to the excerpts.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -14,7 +16,7 @@ from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.findings import fit_statements, rank_statements, render_findings
 from clew.context.digest.history import History
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import count_names, make_passage, render_text
+from clew.context.digest.passages import collect_names, make_passage, render_text
 from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
 from clew.context.digest.state_ledger import render_state
 from clew.context.digest.turn_ledger import Turn, render_turns
@@ -48,6 +50,7 @@ _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
 _FULL = 0.95
+_entry_id = attrgetter("entry_id")
 
 
 class Digest(Struct, frozen=True, kw_only=True):
@@ -134,7 +137,7 @@ def _prepare_work(
     shown = [*history.split_passages(staying), *map(make_passage, beside)]
     excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
     index = NameIndex(stretch)
-    known_names = {name for one in shown for name in one.names}
+    known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     state = history.state.gather_state()
@@ -160,7 +163,7 @@ def _prepare_work(
         quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=known_names | count_names(body).keys())
+        names = index.choose(max_chars=left, known=known_names | collect_names(body))
         return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
 
     return write
@@ -188,11 +191,15 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
 
 
 def _write_head(items: Sequence[Item]) -> str:
-    entries = [entry_id for item in items if (entry_id := item.entry_id) > 0]
-    if not entries:
+    entries = list(map(_entry_id, items))
+    last = max(entries, default=0)
+    if last <= 0:
         return f"{len(items)} earlier messages were set aside."
+    first = min(entries)
+    if first <= 0:
+        first = min(entry_id for entry_id in entries if entry_id > 0)
     return (
-        f"{len(items)} earlier messages (#{min(entries)} to #{max(entries)}) were set aside. None "
+        f"{len(items)} earlier messages (#{first} to #{last}) were set aside. None "
         f"is lost: each can be read back by its number."
     )
 

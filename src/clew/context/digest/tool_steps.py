@@ -154,6 +154,14 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             return self.arguments.get("command") == "view"
         return self.name in _READS
 
+    @cached_property
+    def file_read(self) -> tuple[str, str]:
+        """The file that the step read, and the lines, such as `120-180`; empty for all of them.
+
+        The file is an empty string if the step read none.
+        """
+        return ("", "") if self.failed or not self.answered else _find_read(self)
+
     @property
     def changes(self) -> bool:
         """True if the call writes or edits one file."""
@@ -267,3 +275,29 @@ def is_temporary(path: str) -> bool:
 
 def _is_plain_path(word: str) -> bool:
     return word[0] not in "-$" and not word.isdigit() and not set(word) & set("*\"'`()")
+
+
+_SHELL_READ = re.compile(
+    r"^(?:(?:nl -ba|cat|head|tail|less|bat)(?: -[\w]+(?: \d+)?)*|sed -n) "
+    r"(?:'(\d+),(\d+)p' )?([^\s'\"|;&<>*]+\.\w+)(?: \| sed -n '(\d+),(\d+)p')?"
+)
+
+
+def _find_read(step: ToolStep) -> tuple[str, str]:
+    if step.reads:
+        return step.path, _describe_range(step)
+    found = _SHELL_READ.match(step.command) if step.command else None
+    if found is None:
+        return "", ""
+    start, end = found.group(1) or found.group(4), found.group(2) or found.group(5)
+    return found.group(3), f"{start}-{end}" if start else ""
+
+
+def _describe_range(step: ToolStep) -> str:
+    if "limit" not in step.arguments:
+        return ""
+    offset, limit = step.arguments.get("offset"), step.arguments["limit"]
+    if not isinstance(offset, int | None) or not isinstance(limit, int):
+        return ""
+    start = offset or 1
+    return f"{start}-{start + limit - 1}"

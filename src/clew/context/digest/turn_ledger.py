@@ -56,6 +56,26 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
 
+    @cached_property
+    def request_head(self) -> str:
+        """What precedes the request in a ledger: its entry, and how many images it had."""
+        images = f" ({pluralize(self.images, 'image')})" if self.images else ""
+        entry = f"#{self.entry_id} " if self.entry_id > 0 else ""
+        return f"{entry}user{images}: "
+
+    @cached_property
+    def answer_head(self) -> str:
+        """What precedes the conclusion in a ledger: its entry, and how the turn ended."""
+        entry = f"#{self.answer_id}" if self.answer_id > 0 else "answer"
+        outcome = "" if self.outcome is TurnOutcome.ANSWERED else f" {self.outcome}"
+        return f"→ {entry}{outcome}: "
+
+    @cached_property
+    def short_answer(self) -> str:
+        """The answer on one line; empty if it is too long for a ledger to quote it whole."""
+        line = _write_line(self.answer)
+        return line if len(line) <= _MOST_CONCLUSION else ""
+
 
 def list_turns(items: Iterable[Item]) -> list[Turn]:
     """Return the turns of a conversation in order.
@@ -152,10 +172,10 @@ def quote_conclusion(answer: str, *, max_chars: int) -> str:
     them is usually detail, of which as much is quoted as fits. An answer that fits is quoted
     whole.
     """
-    answer = shorten_links(answer).replace("**", "")
-    whole = one_line(answer)
+    whole = _write_line(answer)
     if len(whole) <= max_chars:
         return whole
+    answer = _strip_markup(answer)
     told = _list_paragraphs(answer)
     if len(told) > 1 and told[0].endswith(":"):
         told[:2] = [f"{told[0]} {told[1]}"]
@@ -169,6 +189,14 @@ def quote_conclusion(answer: str, *, max_chars: int) -> str:
         return _fill_between(told, room - len(first) - len(last))
     tail = min(len(last), max(room // 2, room - len(first)))
     return f"{_cut_end(first, room - tail)}{_GAP}{_cut_start(last, tail)}"
+
+
+def _write_line(answer: str) -> str:
+    return one_line(_strip_markup(answer))
+
+
+def _strip_markup(answer: str) -> str:
+    return shorten_links(answer).replace("**", "")
 
 
 def _list_paragraphs(answer: str) -> list[str]:
@@ -238,7 +266,7 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
     """Return how many characters of each request are quoted; 0 for those that are omitted."""
-    heads = [len(_write_request(turn, 0)) + 1 for turn in turns]
+    heads = [len(turn.request_head) + 1 for turn in turns]
     sizes = [len(turn.request) for turn in turns]
     if sum(sizes) + sum(heads) <= max_chars:
         return [max(1, size) for size in sizes]
@@ -290,9 +318,7 @@ def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
 
 
 def _write_request(turn: Turn, limit: int) -> str:
-    images = f" ({pluralize(turn.images, 'image')})" if turn.images else ""
-    head = f"#{turn.entry_id} user{images}: " if turn.entry_id > 0 else f"user{images}: "
-    return head + (_cut_middle(turn.request, limit, turn.entry_id) if limit else "")
+    return turn.request_head + _cut_middle(turn.request, limit, turn.entry_id)
 
 
 def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
@@ -315,20 +341,18 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
         if room < _LEAST_ANSWER:
             break
         turn = turns[place]
-        head = f"→ {_name_outcome(turn)}"
+        head = turn.answer_head
         is_done = turn.outcome is TurnOutcome.ANSWERED or not done
         least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
         share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else least))
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)
         if share >= least or len(turn.answer) <= limit:
-            quoted[place] = head + quote_conclusion(turn.answer, max_chars=limit)
+            short = turn.short_answer
+            is_whole = short and len(short) <= limit
+            told = short if is_whole else quote_conclusion(turn.answer, max_chars=limit)
+            quoted[place] = head + told
             room -= len(quoted[place]) + 1
     return quoted
-
-
-def _name_outcome(turn: Turn) -> str:
-    entry = f"#{turn.answer_id}" if turn.answer_id > 0 else "answer"
-    return f"{entry}: " if turn.outcome is TurnOutcome.ANSWERED else f"{entry} {turn.outcome}: "
 
 
 def _describe_omitted(turns: Sequence[Turn], limits: Sequence[int]) -> str:

@@ -3,12 +3,15 @@
 Pinned messages, the current request and the last step always stay.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from itertools import compress
+from operator import not_
 
 from msgspec.structs import replace
 
 from clew.context.cuts import batches, find_turn_start, legal_cuts
-from clew.context.items import ItemKind, Items
+from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording, measure_words, sum_words
 from clew.context.truncation import shorten_items
 from clew.context.view import View
@@ -77,10 +80,7 @@ def find_tail_cut(view: View, budget: Budget) -> int:
         if items.units(wanted) <= budget.tail:
             return max(cut for cut in inner if cut <= wanted)
         return next((cut for cut in inner if items.units(cut) <= budget.tail), inner[-1])
-    rooms = _measure_rooms(view, inner, budget)
-    fits = [items.units(cut) <= room for cut, room in zip(inner, rooms, strict=True)]
-    place = fits.index(True) if True in fits else len(inner) - 1
-    spare = rooms[place] - items.units(inner[place])
+    place, spare = _find_first_fit(view, inner, budget)
     if place and spare > budget.limit * _MUCH_ROOM:
         step = items[inner[place - 1] : inner[place]]
         if sum(item.units for item in step if not item.answers) < spare // 2:
@@ -88,25 +88,36 @@ def find_tail_cut(view: View, budget: Budget) -> int:
     return inner[place]
 
 
-def _measure_rooms(view: View, cuts: Sequence[int], budget: Budget) -> list[int]:
-    """Return what the messages after each of `cuts` may take."""
+def _find_first_fit(view: View, cuts: Sequence[int], budget: Budget) -> tuple[int, int]:
+    """Return the index of the first of `cuts` after which the messages fit, and what they leave.
+
+    It is the last one if they fit after none.
+    """
     items = view.items
-    at = cuts[0]
-    before = view.archived.units() + items.units() - items.units(at)
-    words = _sum_all_words(view) - sum(map(measure_words, items[at:]))
     start = find_turn_start(items)
     last = len(items) if start is None else start
-    rooms: list[int] = []
-    for cut in cuts:
-        for item in items[at:cut]:
-            before += item.units
-            words += measure_words(item)
+    every = _sum_all_words(view)
+    least = min(budget.summary, max(0, _count_before(view, cuts[0]) - every) // 2)
+    most = max(budget.tail // 2, budget.limit - least)
+    place = min(bisect_left(cuts, items.find_start(most)), len(cuts) - 1)
+    at = cuts[place]
+    words = every - sum(map(measure_words, items[at:]))
+    while True:
+        cut = cuts[place]
+        words += sum(map(measure_words, items[at:cut]))
         at = cut
         current = items[last].units if cut > last else 0
         said = budget.quote(words - (measure_words(items[last]) if current else 0))
-        rest = min(budget.summary, max(0, before - words) // 2)
-        rooms.append(max(budget.tail // 2, budget.limit - current - said - rest))
-    return rooms
+        rest = min(budget.summary, max(0, _count_before(view, cut) - words) // 2)
+        room = max(budget.tail // 2, budget.limit - current - said - rest)
+        spare = room - items.units(cut)
+        if spare >= 0 or place == len(cuts) - 1:
+            return place, spare
+        place += 1
+
+
+def _count_before(view: View, cut: int) -> int:
+    return view.archived.units() + view.items.units() - view.items.units(cut)
 
 
 def _sum_all_words(view: View) -> int:
@@ -127,6 +138,14 @@ def find_required(view: View, cut: int) -> set[EntryId]:
     return spared
 
 
+def split_items(
+    items: Sequence[Item], spared: Collection[EntryId]
+) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """Return the items that do not belong to the entries `spared`, and those that do."""
+    stays = [item.entry_id in spared for item in items]
+    return tuple(compress(items, map(not_, stays))), tuple(compress(items, stays))
+
+
 _TARGET = 0.45
 _MUCH_ROOM = 0.08
 _LEAST_SUMMARY, _MOST_SUMMARY = 0.3, 0.6
@@ -144,9 +163,8 @@ def set_aside(
     budget = subtract_pins(view, budget)
     cut = find_tail_cut(view, budget)
     spared = find_required(view, cut)
-    before = view.items[:cut]
-    dropped = tuple([item for item in before if item.entry_id not in spared])
-    staying = [*(item for item in before if item.entry_id in spared), *view.items[cut:]]
+    dropped, required = split_items(view.items[:cut], spared)
+    staying = [*required, *view.items[cut:]]
     words = _sum_all_words(view) - sum(map(measure_words, staying))
     units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
