@@ -103,6 +103,7 @@ def test_bash_completes_flags_values_and_commands(
     assert done.stdout.split() == [found]
 
 
+@pytest.mark.slow("starts clew")
 def test_the_command_prints_the_script(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "clew.cli", "completions", "bash"],

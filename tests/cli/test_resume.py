@@ -47,6 +47,7 @@ async def clew(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow("starts clew")
 async def test_a_resumed_session_keeps_server_model_window_and_mode(tmp_path: Path) -> None:
     async with fake_openai(*[text_response("yes")] * 4) as server:
         first = await clew(
@@ -73,6 +74,7 @@ async def test_a_resumed_session_keeps_server_model_window_and_mode(tmp_path: Pa
     assert f"clew --resume {session_id} --model NAME" in gone.stderr
 
 
+@pytest.mark.slow("starts clew")
 async def test_a_first_prompt_starts_a_session_and_the_sandbox_is_explained_once(
     tmp_path: Path,
 ) -> None:
@@ -91,6 +93,7 @@ async def test_a_first_prompt_starts_a_session_and_the_sandbox_is_explained_once
     assert "#" not in second.stdout
 
 
+@pytest.mark.slow("starts clew")
 async def test_resume_without_an_id_cannot_choose_in_print_mode(tmp_path: Path) -> None:
     done = await clew("-p", "hi", "--resume", home=tmp_path)
 

@@ -89,6 +89,7 @@ async def talk(*arguments: str, folder: Path) -> AsyncIterator[Talk]:
                     process.kill()
 
 
+@pytest.mark.slow("starts clew")
 async def test_prompts_and_permission_answers_are_lines_of_standard_input(tmp_path: Path) -> None:
     async with fake_openai(
         tool_call_response("Write", '{"file_path":"a.txt","content":"x"}'),
@@ -120,6 +121,7 @@ async def test_prompts_and_permission_answers_are_lines_of_standard_input(tmp_pa
     assert (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.slow("starts clew")
 async def test_at_the_end_of_the_input_an_open_request_is_denied(tmp_path: Path) -> None:
     async with fake_openai(
         tool_call_response("Write", '{"file_path":"a.txt","content":"x"}'), text_response("done")
@@ -135,6 +137,7 @@ async def test_at_the_end_of_the_input_an_open_request_is_denied(tmp_path: Path)
     assert [denial["tool"] for denial in result["denials"]] == ["Write"]
 
 
+@pytest.mark.slow("starts clew")
 async def test_a_wrong_line_is_bad_usage(tmp_path: Path) -> None:
     formats = ("--input-format", "stream-json", "--output-format", "stream-json")
     flags = ("--base-url", "http://127.0.0.1:9/v1", "--model", "gpt-4o")
@@ -182,6 +185,7 @@ async def test_the_null_device_has_no_lines() -> None:
         os.close(reader)
 
 
+@pytest.mark.slow("starts clew")
 async def test_an_answer_satisfies_the_schema_after_a_correction(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
@@ -201,6 +205,7 @@ async def test_an_answer_satisfies_the_schema_after_a_correction(tmp_path: Path)
     assert json.loads(parsed.stdout)["structured"] == {"name": "elm", "size": 4}
 
 
+@pytest.mark.slow("starts clew")
 async def test_an_answer_that_never_satisfies_the_schema_has_an_exit_code(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))

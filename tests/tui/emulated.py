@@ -28,7 +28,7 @@ UP, DOWN, ENTER, TAB, ESC = "\x1b[A", "\x1b[B", "\r", "\t", "\x1b"
 COLUMNS, ROWS = 100, 40
 _PROMPT = "> "
 _ASKS = "press a key, or"
-_PATIENCE = 20
+_PATIENCE = 60
 _KEPT = 5_000
 
 

@@ -12,7 +12,7 @@ from clew.cli.replies import LineReply
 from clew.cli.streams import OutputLost, wait_for_reader_exit, write_err, write_out
 from clew.cli.wait_note import WaitNote
 from clew.core.context_state import ContextState
-from clew.core.entries import MessageAdded
+from clew.core.entries import Entry, MessageAdded, spending_of
 from clew.core.events import (
     CompactionEnded,
     EntryAdded,
@@ -27,10 +27,10 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.messages import Role
-from clew.core.results import ExecutionResult, UsageSnapshot
+from clew.core.results import ExecutionResult
 from clew.core.sanitize import sanitize, sanitize_json, sanitize_line
 from clew.core.text import make_encodable
-from clew.core.usage import Usage
+from clew.core.usage import Spending, Usage
 from clew.sdk.client import SessionClient
 
 _MAX_TARGET = 200
@@ -112,14 +112,15 @@ class RunCounts:
         self.started = time.monotonic()
         self.turns = self.cleared = self.compacted = 0
         self.denials: list[Denial] = []
-        self.usage: list[UsageSnapshot] = []
-        """One for each run; a correction of a structured answer is a run of its own."""
+        self._spent = Spending()
 
     def add(self, event: Event) -> None:
         """Count an event of the session itself."""
         match event:
-            case EntryAdded(entry=entry) if isinstance(entry.body, MessageAdded):
-                self.turns += entry.body.message.role is Role.ASSISTANT
+            case EntryAdded(entry=Entry(body=body)):
+                self._spent += spending_of(body)
+                if isinstance(body, MessageAdded):
+                    self.turns += body.message.role is Role.ASSISTANT
             case ToolResultsCleared(report=report):
                 self.cleared += len(report.cleared)
             case CompactionEnded():
@@ -133,27 +134,24 @@ class RunCounts:
                         remedy=event.remedy,
                     )
                 )
-            case RunCompleted(result=result) | RunInterrupted(result=result) if result.usage:
-                self.usage.append(result.usage)
             case _:
                 pass
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost of all calls."""
-        if any(one.cost_status == "unknown" for one in self.usage):
-            return None
-        return sum(one.cost_usd for one in self.usage)
+        """The cost of all calls, those for summaries included; None when a price is unknown."""
+        return None if self._spent.unpriced else self._spent.usd
 
     @property
     def tokens(self) -> TokenCounts:
         """The tokens of all calls."""
+        used = self._spent.usage
         return TokenCounts(
-            input=sum(one.prompt_tokens for one in self.usage),
-            output=sum(one.completion_tokens for one in self.usage),
-            cache_read=sum(one.cache_read_tokens for one in self.usage),
-            cache_write=sum(one.cache_write_tokens for one in self.usage),
-            total=sum(one.prompt_tokens + one.completion_tokens for one in self.usage),
+            input=used.input_tokens,
+            output=used.output_tokens,
+            cache_read=used.cache_read_tokens,
+            cache_write=used.cache_write_tokens,
+            total=used.input_tokens + used.output_tokens,
         )
 
 

@@ -217,13 +217,7 @@ class SqlStore:
         search: Callable[[], Awaitable[_T]],
         is_empty: Callable[[_T], bool],
     ) -> _T:
-        """Search after the index has caught up; a damaged index is made anew.
-
-        Args:
-            session_id: The session to search; None for all.
-            search: Searches once.
-            is_empty: Whether nothing was found, as in an index that lost its content.
-        """
+        """Search after the index has caught up; a damaged or empty index is made anew."""
         try:
             await self._update_index(session_id)
             found = await search()

@@ -21,8 +21,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import ColorDepth, Output
 
 from clew.core.errors import ClewError
-from clew.core.events import Envelope, PermissionRequest, PermissionResolved
-from clew.core.sanitize import sanitize
+from clew.core.events import Envelope
 from clew.sdk.client import (
     CommandInfo,
     CopyText,
@@ -37,6 +36,7 @@ from clew.tui.blocks import Block, Notice
 from clew.tui.completion import CommandItem, make_menu
 from clew.tui.conversation import Conversation
 from clew.tui.custom_status import CustomStatus
+from clew.tui.event_display import EventDisplay
 from clew.tui.feed import EventFeed
 from clew.tui.input import InputArea
 from clew.tui.keys import make_keys
@@ -46,7 +46,7 @@ from clew.tui.notifications import Notifier
 from clew.tui.options import TerminalOptions
 from clew.tui.parts import Parts
 from clew.tui.printer import Printer
-from clew.tui.questions import format_title
+from clew.tui.question_actions import QuestionActions
 from clew.tui.terminal import QUERY_SYNCHRONIZED, LiveRenderer, can_query
 from clew.tui.theme import Theme, make_theme
 
@@ -103,20 +103,11 @@ class App:
         self._client, self._start = client, start
         self._menu: list[CommandItem] = []
         self._is_spinning = False
-        keyboard, screen = terminal
-        self.application: Application[Leave] = Application(
-            editing_mode=EditingMode.VI if options.terminal.vi else EditingMode.EMACS,
-            style=STYLE,
-            include_default_pygments_style=False,
-            color_depth=None if options.theme.has_colours else ColorDepth.DEPTH_1_BIT,
-            erase_when_done=True,
-            input=keyboard,
-            output=screen,
-        )
+        self.application = _make_application(terminal, options)
         self.parts = Parts(
             input=InputArea(history, commands=lambda: self._menu, paths=self._complete_path),
             printer=Printer(self.application, options.theme),
-            feed=EventFeed(self._apply_all),
+            feed=EventFeed(self._apply),
             conversation=Conversation(client, self),
             custom_status=CustomStatus(
                 options.terminal.status_command,
@@ -124,21 +115,25 @@ class App:
                 cwd=folder,
             ),
         )
-        self._notifier = Notifier(screen, options.terminal, term=options.term)
-        self._was_busy = False
+        self._notifier = Notifier(terminal[1], options.terminal, term=options.term)
         self._can_query = can_query(options.term)
-        self._folder = folder
-        self.actions = Actions(self.parts, leave=self.leave, layout=lambda: self.application.layout)
+        self.actions = Actions(self.parts, leave=self.leave)
+        self._answers = QuestionActions(self.parts, lambda: self.application.layout)
+        self._events = EventDisplay(
+            self.parts,
+            follow_up=self.actions.follow_up,
+            answers=self._answers,
+            notifier=self._notifier,
+            terminal=self,
+            folder=folder,
+        )
         self.application.layout = LiveArea(self.parts).layout
-        keys, problems = make_keys(self.actions, self.parts, options.terminal.keys)
+        keys, problems = make_keys(self.actions, self._answers, self.parts, options.terminal.keys)
         for problem in problems:
             self.show(Notice(problem, "warning"))
         self.application.key_bindings = keys
         self.application.key_processor.before_key_press += lambda _: self._note_key()
         self.application.key_processor.after_key_press += lambda _: self._wake()
-        self.application.ttimeoutlen = _ESCAPE_WAITS
-        self.application.timeoutlen = _SEQUENCE_WAITS
-        self.application.renderer = LiveRenderer(self.application, reflows=options.reflows)
 
     def start(self, now: SessionSnapshot) -> None:
         """Take the state of a session that was just opened."""
@@ -248,11 +243,12 @@ class App:
         if self._can_query:
             self._can_query = False
             self.application.output.write_raw(QUERY_SYNCHRONIZED)
-        self.actions.arm_soon()
+        self._answers.arm_soon()
         self.parts.feed.wake()
 
     def _note_key(self) -> None:
         self.actions.note_key()
+        self._answers.note_key()
         self._notifier.note_key()
 
     def _wake(self) -> None:
@@ -266,47 +262,23 @@ class App:
             self.application.invalidate()
             self.parts.feed.later(_SPIN, self._spin)
 
-    def _apply_all(self, envelopes: Sequence[Envelope]) -> None:
-        for envelope in envelopes:
-            try:
-                self._apply(envelope)
-            except Exception as error:
-                # A bug must not end the prompt.
-                logger.exception("an event cannot be shown")
-                text = sanitize(f"clew: unexpected error: {type(error).__name__}: {error}")
-                self.parts.printer.add_text(f"{text}\n")
-        self.actions.follow_up()
-        self._report_state()
-        self.parts.printer.flush()
+    def _apply(self, envelopes: Sequence[Envelope]) -> None:
+        self._events.apply(envelopes)
         if not self._is_spinning:
             self._spin()
 
-    def _report_state(self) -> None:
-        """Show in the window title and in the user's status line what the session does."""
-        parts, is_busy = self.parts, self.parts.conversation.is_active
-        name = parts.status.status.name or self._folder.name
-        doing = " · asks" if parts.questions else " · works" if is_busy else ""
-        self._notifier.set_title(f"clew · {name}{doing}")
-        if self._was_busy and not is_busy and not parts.list_queue():
-            self._notifier.notify(f"clew · {name}: the run has ended")
-        self._was_busy = is_busy
-        parts.custom_status.update(parts.full_status, self)
 
-    def _apply(self, envelope: Envelope) -> None:
-        parts = self.parts
-        parts.status.update(envelope)
-        for block in parts.transcript.apply(envelope):
-            parts.printer.add(block)
-        match envelope.event:
-            case PermissionRequest() as request:
-                parts.questions.add(request)
-                self.actions.arm_soon()
-                self._notifier.notify(f"clew asks: {format_title(request)}")
-            case PermissionResolved(request_id=request_id):
-                parts.questions.remove(request_id)
-                self.actions.close_reply()
-                self.actions.arm_soon()
-            case event if not envelope.task_id:
-                parts.conversation.apply(event)
-            case _:
-                pass
+def _make_application(terminal: tuple[Input, Output], options: AppOptions) -> Application[Leave]:
+    application: Application[Leave] = Application(
+        editing_mode=EditingMode.VI if options.terminal.vi else EditingMode.EMACS,
+        style=STYLE,
+        include_default_pygments_style=False,
+        color_depth=None if options.theme.has_colours else ColorDepth.DEPTH_1_BIT,
+        erase_when_done=True,
+        input=terminal[0],
+        output=terminal[1],
+    )
+    application.ttimeoutlen = _ESCAPE_WAITS
+    application.timeoutlen = _SEQUENCE_WAITS
+    application.renderer = LiveRenderer(application, reflows=options.reflows)
+    return application

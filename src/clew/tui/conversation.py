@@ -22,13 +22,14 @@ from clew.core.events import (
     Thinking,
     UserMessage,
 )
-from clew.core.ids import EntryId, RunId
+from clew.core.ids import EntryId
 from clew.core.messages import Role
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import CommandOutcome, SessionClient
 from clew.tui.blocks import Block, CommandReply, Notice, UserPrompt
+from clew.tui.pending_lines import PendingLines
 
 logger = logging.getLogger(__name__)
 
@@ -77,16 +78,7 @@ class Conversation:
     def __init__(self, client: SessionClient, terminal: Terminal) -> None:
         self._client = client
         self._terminal = terminal
-        self._sending: set[int] = set()
-        """Lines that need a turn and were handed over, by number."""
-        self._commands: set[int] = set()
-        """Commands that were handed over, by number."""
-        self._number = 0
-        self._runs: dict[RunId, bool] = {}
-        """Accepted runs that have not ended, and whether each is a skill."""
-        self._ended: dict[RunId, ExecutionResult | None] = {}
-        """Ends that arrived before the session reported the run as accepted."""
-        self._working = False
+        self._pending = PendingLines()
         self.queue: list[str] = []
         """Prompts and shell commands that wait for the end of the run."""
         self.builtins: frozenset[str] = frozenset()
@@ -98,14 +90,9 @@ class Conversation:
         self._prompt = ""
 
     @property
-    def is_busy(self) -> bool:
-        """True while something runs, or was sent and has not started yet."""
-        return bool(self._sending or self._runs or self._working)
-
-    @property
     def is_active(self) -> bool:
         """True while something runs, or a command is carried out."""
-        return self.is_busy or bool(self._commands)
+        return self._pending.is_active
 
     @property
     def is_idle(self) -> bool:
@@ -134,7 +121,7 @@ class Conversation:
 
     def drain(self) -> None:
         """Send the next line of the queue if nothing runs."""
-        if self.queue and not self.is_busy and not self.is_held:
+        if self.queue and not self._pending.is_busy and not self.is_held:
             self._execute(self.queue.pop(0))
 
     def resubmit(self, line: str, entry: EntryId) -> None:
@@ -196,37 +183,28 @@ class Conversation:
                     case _:
                         pass
             case Thinking(active=active):
-                self._working = active
+                self._pending.is_working = active
             case RunCompleted(result=result) | RunInterrupted(result=result):
-                self._end(result.run_id, result)
+                self._show_answer(self._pending.end(result.run_id, result))
             case RunFailed(run_id=run_id):
                 self.is_held = bool(self.queue)
-                self._end(run_id, None)
+                self._pending.end(run_id, None)
             case _:
                 return
         self.drain()
 
-    def _end(self, run_id: RunId, result: ExecutionResult | None) -> None:
-        if run_id in self._runs:
-            self._show_answer(result, is_skill=self._runs.pop(run_id))
-        elif self._sending or self._commands:
-            self._ended[run_id] = result
-
-    def _show_answer(self, result: ExecutionResult | None, *, is_skill: bool) -> None:
+    def _show_answer(self, result: ExecutionResult | None) -> None:
         """Show the answer of a skill that a subagent carried out: no event has shown it."""
-        if is_skill and result is not None and result.last_call is None and result.response.strip():
+        if result is not None and result.last_call is None and result.response.strip():
             self._terminal.show(CommandReply(text=result.response, style="markdown"))
 
     def _execute(self, line: str) -> None:
-        needs_turn = not line.startswith("/")
-        number = self._number = self._number + 1
-        (self._sending if needs_turn else self._commands).add(number)
+        number = self._pending.add(line)
         if is_echoed := line.startswith("!") or self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
 
         def done(future: "Future[CommandOutcome]") -> None:
-            self._sending.discard(number)
-            self._commands.discard(number)
+            self._pending.remove(number)
             outcome = self._result(future, line)
             if outcome is not None:
                 if outcome.run_id is None and not is_echoed:
@@ -244,10 +222,7 @@ class Conversation:
     def _apply_outcome(self, outcome: CommandOutcome, line: str) -> None:
         if outcome.run_id is not None:
             is_skill = outcome.kind == "skill"
-            if outcome.run_id in self._ended:
-                self._show_answer(self._ended.pop(outcome.run_id), is_skill=is_skill)
-            else:
-                self._runs[outcome.run_id] = is_skill
+            self._show_answer(self._pending.accept(outcome.run_id, is_skill=is_skill))
             return
         for block in make_reply(outcome, line):
             self._terminal.show(block)

@@ -27,6 +27,7 @@ from prompt_toolkit.keys import Keys
 
 from clew.tui.actions import Actions
 from clew.tui.parts import Parts
+from clew.tui.question_actions import QuestionActions
 from clew.tui.questions import QuestionList
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {
@@ -41,12 +42,13 @@ DEFAULT_KEYS: Final[Mapping[str, str]] = {
 
 
 def make_keys(
-    actions: Actions, parts: Parts, chosen: Mapping[str, str]
+    actions: Actions, answers: QuestionActions, parts: Parts, chosen: Mapping[str, str]
 ) -> tuple[KeyBindings, list[str]]:
     """Return the key bindings of the application, and what is wrong with the chosen ones.
 
     Args:
         actions: What keys do.
+        answers: What they do while a question is open.
         parts: The state of the application.
         chosen: Keys of the settings, by action: `c-o`, or `escape o` for one after the other.
     """
@@ -54,9 +56,10 @@ def make_keys(
     _bind_input(keys, actions, parts)
     problems = _bind_chosen(keys, actions, parts, chosen)
     _bind_everywhere(keys, actions)
-    _bind_reply(keys, actions, parts.input.reply)
+    _bind_reply(keys, answers, parts.input.reply)
     # Last: the newest binding of a key counts.
-    _bind_questions(keys, actions, parts.questions, parts.input.buffer)
+    _bind_answers(keys, answers, parts)
+    _bind_asked(keys, actions, parts.questions)
     return keys, problems
 
 
@@ -142,31 +145,34 @@ def _bind_everywhere(keys: KeyBindings, actions: Actions) -> None:
         event.app.suspend_to_background()
 
 
-def _bind_reply(keys: KeyBindings, actions: Actions, reply: Buffer) -> None:
+def _bind_reply(keys: KeyBindings, answers: QuestionActions, reply: Buffer) -> None:
     here = has_focus(reply)
 
     @keys.add("enter", filter=here)
     def _send(_: KeyPressEvent) -> None:
-        actions.send_reply()
+        answers.send_reply()
 
     @keys.add("escape", filter=here)
     @keys.add("c-c", filter=here)
     def _cancel(_: KeyPressEvent) -> None:
-        actions.cancel_reply()
+        answers.cancel_reply()
 
 
-def _bind_questions(
-    keys: KeyBindings, actions: Actions, questions: QuestionList, buffer: Buffer
-) -> None:
-    asked = Condition(lambda: questions.is_armed and not questions.is_writing)
+def _is_asked(questions: QuestionList) -> Condition:
+    return Condition(lambda: questions.is_armed and not questions.is_writing)
+
+
+def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: Parts) -> None:
+    questions, buffer = parts.questions, parts.input.buffer
+    asked = _is_asked(questions)
 
     @keys.add(Keys.Any, filter=asked, eager=True)
     def _press(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
         if key == "v":
-            actions.view()
+            answers.view()
         else:
-            actions.press(str(key))
+            answers.press(str(key))
 
     @keys.add(Keys.BracketedPaste, filter=asked, eager=True)
     def _paste(event: KeyPressEvent) -> None:
@@ -174,12 +180,17 @@ def _bind_questions(
 
     @keys.add("enter", filter=asked, eager=True)
     def _confirm(_: KeyPressEvent) -> None:
-        actions.press("")
+        answers.press("")
 
     for name, step in (("up", -1), ("down", 1)):
         keys.add(name, filter=asked, eager=True)(lambda _, step=step: questions.select(step))
     for name, step in (("left", -1), ("right", 1)):
         keys.add(name, filter=asked, eager=True)(lambda _, step=step: questions.switch(step))
+
+
+def _bind_asked(keys: KeyBindings, actions: Actions, questions: QuestionList) -> None:
+    """Bind the other keys that work while a question is open."""
+    asked = _is_asked(questions)
 
     @keys.add("escape", filter=asked, eager=True)
     @keys.add("c-c", filter=asked, eager=True)

@@ -4,36 +4,27 @@ The main thread reads lines and asks questions, and prints finished blocks. Ctrl
 it: during a run it aborts the run, and pressed twice at the prompt it exits.
 """
 
-import contextlib
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
+from itertools import chain, takewhile
 from queue import SimpleQueue
 from types import FrameType
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
-from clew.core.sanitize import sanitize
 from clew.sdk.client import SessionClient, SessionSnapshot
 from clew.tui.blocks import Block, CommandReply, UserPrompt
 from clew.tui.conversation import Conversation, is_quit
 from clew.tui.leave import Leave, Quit, leave_for
-from clew.tui.questions import MAX_LINES, add_bars, format_request, list_choices
+from clew.tui.line_reader import LineReader
+from clew.tui.plain_questions import ask_in_lines
 from clew.tui.rendering import render_block
 from clew.tui.standard_output import OutputLost, write_out
 from clew.tui.status import StatusTracker, status_line
 from clew.tui.theme import Theme
 from clew.tui.transcript import Transcript
-
-_WORDS: Final = {
-    **dict.fromkeys(("y", "yes", "o", "once"), "y"),
-    **dict.fromkeys(("s", "session"), "s"),
-    **dict.fromkeys(("p", "project"), "p"),
-    **dict.fromkeys(("n", "no"), "n"),
-    **dict.fromkeys(("v", "view"), "v"),
-}
 
 _T = TypeVar("_T")
 Start: TypeAlias = "Callable[[Callable[[], Awaitable[object]]], Future[object]]"
@@ -69,13 +60,8 @@ class PlainApp:
         self._conversation = Conversation(client, self)
         self._last: Block | None = None
         self._leave: Leave | None = None
-        self._is_reading = False
+        self._lines = LineReader()
         self._is_aborting = False
-        self._is_left = False
-        self._lost: OutputLost | None = None
-        if sys.stdin.isatty():
-            with contextlib.suppress(ImportError):
-                import readline  # noqa: F401, PLC0415 - gives `input` line editing
 
     @property
     def has_shown(self) -> bool:
@@ -101,8 +87,8 @@ class PlainApp:
         Raises:
             OutputLost: Standard output is closed.
         """
-        lines = self._lines(first)
-        for line in lines:
+        typed = takewhile(lambda line: not is_quit(line), self._lines.read_all())
+        for line in chain([first] if first else [], typed):
             self._carry_out(line)
             if self._leave is not None:
                 return self._leave
@@ -110,20 +96,20 @@ class PlainApp:
 
     def interrupt(self, _number: int, _frame: FrameType | None) -> None:
         """Handle the signal that Ctrl-C sends."""
-        if self._is_reading:
+        if self._lines.is_reading:
             raise KeyboardInterrupt
         self._inbox.put(_Interrupted())
 
     def lose(self, lost: OutputLost) -> None:
         """Take the news that nobody reads the output; called from any thread."""
-        self._lost = lost
+        self._lines.lost = lost
         self._inbox.put(_Interrupted())
 
     def hang_up(self) -> None:
         """Abort the run and read nothing more; called by the handler of a signal."""
-        self._is_left = True
+        self._lines.is_closed = True
         self._inbox.put(_Interrupted())
-        if self._is_reading:
+        if self._lines.is_reading:
             raise EOFError
 
     # What the conversation needs.
@@ -153,52 +139,15 @@ class PlainApp:
 
     # Lines.
 
-    def _lines(self, first: str) -> Iterator[str]:
-        """Yield the lines that the user types until end of file, /quit, or Ctrl-C twice."""
-        warned = False
-        if first:
-            yield first
-        while not self._is_left:
-            try:
-                line = self._read("> ").strip()
-            except EOFError:
-                write_out("\n")
-                return
-            except KeyboardInterrupt:
-                write_out("\n")
-                if warned:
-                    return
-                warned = True
-                write_out("press Ctrl-C again to exit\n")
-                continue
-            warned = False
-            if is_quit(line):
-                return
-            if line:
-                yield line
-
-    def _read(self, prompt: str) -> str:
-        self._check()
-        self._is_reading = True
-        try:
-            return input(prompt)
-        finally:
-            self._is_reading = False
-
-    def _check(self) -> None:
-        write_out("")
-        if self._lost is not None:
-            raise self._lost
-
     def _carry_out(self, line: str) -> None:
         before = self._status.status
-        self._is_aborting = self._is_left
+        self._is_aborting = self._lines.is_closed
         self._conversation.submit(line)
         while not self._conversation.is_idle:
             self._take(self._inbox.get())
         while not self._inbox.empty():
             self._take(self._inbox.get())
-        self._check()
+        self._lines.check()
         if self._status.status != before:
             parts = status_line(self._status.status, self._width())
             write_out(self._theme.encodable("".join(part.text for part in parts)) + "\n")
@@ -238,44 +187,23 @@ class PlainApp:
     # Questions.
 
     def _ask(self, request: PermissionRequest) -> None:
-        if self._is_aborting:
-            self._conversation.answer(request.request_id, Approval.NO)
-            return
-        width = self._width()
-        title, lines = format_request(request, width=width)
-        self._say("", title, *add_bars(lines, width=width), f"({request.reason})")
-        keys = {choice.key: choice for choice in list_choices(request)}
-        words = [f"{choice.key}: {choice.label}" for choice in keys.values()]
-        words += ["v: view all"] if len(lines) > MAX_LINES else []
-        self._say(*words)
-        while (typed := self._read_answer("allow? ")) is not None:
-            key = _WORDS.get(typed.strip().lower(), typed.strip().lower())
-            if key == "v":
-                self._say(*add_bars(lines, width=width, limit=None))
-            elif key in keys:
-                reply = self._read_answer("tell the model: ") if keys[key].takes_text else ""
-                if reply is None:
-                    break
-                self._conversation.answer(request.request_id, keys[key].approval, reply)
-                if keys[key].approval is Approval.PROJECT:
-                    self._say(f"allowed in this folder: {', '.join(request.project_rules)}")
-                return
-            else:
-                self._say(f"answer with one of: {', '.join(keys)}")
-        self._conversation.answer(request.request_id, Approval.NO)
-        if self._is_aborting:
+        answer = None
+        if not self._is_aborting:
+            answer = ask_in_lines(
+                request, theme=self._theme, width=self._width(), read=self._read_answer
+            )
+        approval, reply = answer or (Approval.NO, "")
+        self._conversation.answer(request.request_id, approval, reply)
+        if answer is None and self._is_aborting:
             self._conversation.abort()
 
     def _read_answer(self, prompt: str) -> str | None:
         """Read an answer; None when there is none, which means no."""
         try:
-            return self._read(self._theme.encodable(prompt))
+            return self._lines.read(self._theme.encodable(prompt))
         except EOFError:
             write_out("\n")
         except KeyboardInterrupt:
             write_out("\n")
             self._is_aborting = True
         return None
-
-    def _say(self, *lines: str) -> None:
-        write_out("".join(f"{self._theme.encodable(sanitize(line))}\n" for line in lines))
