@@ -23,7 +23,7 @@ from clew.core.events import (
     UserMessage,
     Warned,
 )
-from clew.core.ids import CallId, RunId
+from clew.core.ids import CallId, EntryId, RunId
 from clew.core.permissions import Approval, Risk
 from clew.core.results import ExecutionResult
 from clew.tui.blocks import Block
@@ -219,3 +219,18 @@ async def test_a_paste_of_5000_lines_is_one_prompt(tmp_path: Path) -> None:
         assert len(seen.window.lines_so_far) <= 20
         await seen.press(ENTER)
         assert seen.session.lines == [text]
+
+
+@pytest.mark.req("TUI-1")
+async def test_only_two_presses_of_escape_in_a_row_edit_the_previous_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        for key in (ESC, "a", "\x7f", ESC):
+            await seen.press(key)
+            seen.flush_escape()
+        assert seen.app.parts.input.buffer.text == ""
+        await seen.press(ESC)
+        seen.flush_escape()
+        assert seen.app.parts.input.buffer.text == "one"
+        await seen.press(f" more{ENTER}")
+        assert seen.session.lines == ["/rewind conversation #2", "one more"]

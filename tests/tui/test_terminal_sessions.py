@@ -423,7 +423,7 @@ async def test_a_compaction_is_previewed_made_and_taken_back(place: Place) -> No
         assert "what colour it is" in str(server.requests[8]["messages"])
         assert await person.says("/compact undo") == ["reverted the compaction #20"]
         assert "context 33%" in before
-        assert "context 33%" in person.status
+        await person.until(lambda: "context 33%" in person.status)
 
 
 @pytest.mark.req("CKP-1", "MEM-1", "CMD-2")

@@ -29,11 +29,15 @@ class Actions:
         self._parts = parts
         self._leave = leave
         self._quit_offered = 0.0
-        self._escape_pressed = 0.0
+        self._keys = 0
+        """How many keys were pressed."""
+        self._escape_pressed = (0, 0.0)
+        """Which key was the last Esc, and when."""
         self._edit_after_abort = False
 
     def note_key(self) -> None:
-        """Take back the hint about the previous key."""
+        """Count a key, and take back the hint about the previous one."""
+        self._keys += 1
         self._parts.hint = ""
 
     # The input.
@@ -107,8 +111,9 @@ class Actions:
     def escape(self) -> None:
         """Interrupt the run; pressed twice, edit the previous prompt."""
         parts, now = self._parts, time.monotonic()
-        is_second = now - self._escape_pressed < _TWICE_WITHIN
-        self._escape_pressed = 0.0 if is_second else now
+        key, at = self._escape_pressed
+        is_second = key == self._keys - 1 and now - at < _TWICE_WITHIN
+        self._escape_pressed = (0, 0.0) if is_second else (self._keys, now)
         if parts.editing is not None:
             parts.editing = None
             parts.input.buffer.reset()
