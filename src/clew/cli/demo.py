@@ -9,12 +9,12 @@ from clew.cli.paint import draw_gauge, make_painter
 from clew.core.context_state import Status
 from clew.core.entries import Entry
 from clew.core.errors import AbortError, ClewError
-from clew.core.events import EntryAdded, Envelope
+from clew.core.events import CompactionStarted, EntryAdded, Envelope
 from clew.core.sanitize import sanitize
 from clew.core.text import pluralize
 from clew.sdk.demo import DEMO_MODEL, RULE, Demo, DemoSession, find_needle_line, prepare_demo
 from clew.sdk.folders import working_folder
-from clew.tui.blocks import Block, ToolCall, UserPrompt
+from clew.tui.blocks import Block, Notice, ToolCall, UserPrompt
 from clew.tui.program import line_width, terminal_theme
 from clew.tui.rendering import render_block
 from clew.tui.standard_output import OutputLost, write_out
@@ -76,6 +76,8 @@ class _Tour:
     def _on_envelope(self, envelope: Envelope) -> None:
         if isinstance(envelope.event, EntryAdded):
             self._entries = envelope.event.entry.id
+        if isinstance(envelope.event, CompactionStarted):
+            self._show(Notice(f"compacting ({envelope.event.trigger}) …"))
         for block in self._transcript.apply(envelope):
             if not isinstance(block, ToolCall | UserPrompt):
                 self._show(block)
