@@ -168,8 +168,9 @@ def test_keys_of_claude_code_that_mean_nothing_here_are_listed(folders: Folders)
         "permissions.defaultMode",
         "permissions.disableAutoMode",
         "sandbox.excludedCommands",
-        "statusLine",
     }
+    assert settings.status_line is not None
+    assert settings.status_line.command == "x"
     assert settings.permissions.default_mode is PermissionMode.DEFAULT
     assert settings.sandbox.mode == "on"
     assert settings.model == ""
