@@ -1,13 +1,15 @@
 """An image from the clipboard, by whichever program the system has."""
 
 import base64
+import sys
+import tempfile
 from pathlib import Path
 
 import anyio
 import pytest
 
 from clew.core.messages import Image
-from clew.sdk.clipboard import NoImage, read_clipboard_image
+from clew.sdk.clipboard import NoImage, read_clipboard_image, save_clipboard_image
 from clew.tools.builtin.read import MAX_IMAGE_BYTES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TUI-3")]
@@ -85,3 +87,21 @@ async def test_odd_output_is_no_image(tmp_path: Path) -> None:
     for platform in ("win32", "darwin"):
         found = await read_clipboard_image(environ(tmp_path), platform=platform)
         assert isinstance(found, NoImage)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="each system has other programs")
+async def test_a_saved_image_belongs_to_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "wl-paste", PNG)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("WAYLAND_DISPLAY", "w")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    with anyio.fail_after(60):
+        path = await save_clipboard_image()
+
+    assert isinstance(path, str)
+    assert path.endswith(".png")
+    assert Path(path).read_bytes() == PNG
+    assert Path(path).stat().st_mode & 0o777 == 0o600

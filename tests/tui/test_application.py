@@ -207,6 +207,18 @@ async def test_keys_of_the_settings_and_vi_are_used(tmp_path: Path) -> None:
         assert seen.app.parts.input.buffer.text == "two"
 
 
+@pytest.mark.req("TUI-3")
+async def test_without_a_program_for_images_the_clipboard_key_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with stage(tmp_path) as seen:
+        await seen.press("look at \x16")
+        text = " ".join(seen.window.lines_so_far)
+        assert "install" in text
+        assert seen.app.parts.input.buffer.text == "look at "
+
+
 @pytest.mark.req("TUI-1")
 async def test_a_paste_of_5000_lines_is_one_prompt(tmp_path: Path) -> None:
     text = "\n".join(f"line {number}" for number in range(5_000))

@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from subprocess import DEVNULL
 from typing import Literal
 
 import anyio
+import anyio.to_thread
 from anyio import CancelScope
 from msgspec import Struct
 
@@ -73,6 +75,25 @@ async def read_clipboard_image(
                 )
             return Image(media_type=kind, data=data)
     return NoImage("no_image", "there is no image on the clipboard")
+
+
+async def save_clipboard_image() -> str | NoImage:
+    """Save the image on the clipboard in a temporary file; returns its path, or why there is none.
+
+    Only the user can read the file. A prompt that names the path attaches the image.
+    """
+    image = await read_clipboard_image()
+    if isinstance(image, NoImage):
+        return image
+    suffix = f".{image.media_type.partition('/')[2]}"
+    return await anyio.to_thread.run_sync(_save, image.data, suffix)
+
+
+def _save(data: bytes, suffix: str) -> str:
+    handle, path = tempfile.mkstemp(prefix="clew-pasted-", suffix=suffix)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    return path
 
 
 def _list_readers(environ: Mapping[str, str], platform: str) -> list[_Reader]:

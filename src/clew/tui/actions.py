@@ -3,12 +3,14 @@
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Final
 
 from prompt_toolkit.application import get_app, run_in_terminal
 
+from clew.sdk.clipboard import NoImage, save_clipboard_image
 from clew.tui.blocks import Block
-from clew.tui.conversation import is_quit
+from clew.tui.conversation import Terminal, is_quit
 from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
 
@@ -22,11 +24,13 @@ class Actions:
 
     Args:
         parts: The application's state.
+        terminal: Runs what takes long outside of the terminal's thread.
         leave: Ends the application.
     """
 
-    def __init__(self, parts: Parts, *, leave: Callable[[], None]) -> None:
+    def __init__(self, parts: Parts, terminal: Terminal, *, leave: Callable[[], None]) -> None:
         self._parts = parts
+        self._terminal = terminal
         self._leave = leave
         self._quit_offered = 0.0
         self._keys = 0
@@ -100,6 +104,21 @@ class Actions:
                 self._parts.feed.run(lambda: self._parts.input.replace(text))
 
         run_in_terminal(edit, in_executor=True)
+
+    def paste_image(self) -> None:
+        """Insert the path of the image on the clipboard; a prompt that names it attaches it."""
+
+        def done(future: "Future[str | NoImage]") -> None:
+            found = future.result()
+            if isinstance(found, NoImage):
+                self._parts.hint = found.text
+            else:
+                before = self._parts.input.buffer.document.current_line_before_cursor
+                gap = " " if before and not before.endswith(" ") else ""
+                self._parts.input.buffer.insert_text(f"{gap}{found} ")
+            self._parts.feed.wake()
+
+        self._terminal.call(save_clipboard_image, done)
 
     # Runs.
 

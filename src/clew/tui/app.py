@@ -117,7 +117,7 @@ class App:
         )
         self._notifier = Notifier(terminal[1], options.terminal, term=options.term)
         self._can_query = can_query(options.term)
-        self.actions = Actions(self.parts, leave=self.leave)
+        self.actions = Actions(self.parts, self, leave=self.leave)
         self._answers = QuestionActions(self.parts, lambda: self.application.layout)
         self._events = EventDisplay(
             self.parts,

@@ -36,6 +36,7 @@ DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "external-editor": "c-g",
     "interrupt": "",
     "newline": "c-j",
+    "paste-image": "c-v",
     "redraw": "c-l",
 }
 """The actions whose keys the settings can change, and their keys. `interrupt` is Esc as well."""
@@ -73,6 +74,7 @@ def _bind_chosen(
         "external-editor": actions.open_editor,
         "interrupt": actions.interrupt,
         "newline": lambda: parts.input.buffer.insert_text("\n"),
+        "paste-image": actions.paste_image,
         "redraw": actions.redraw,
     }
     known = ", ".join(handlers)
