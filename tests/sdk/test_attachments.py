@@ -240,6 +240,19 @@ async def test_a_text_that_the_user_did_not_type_attaches_nothing(place: Place) 
         assert calls(session) == []
 
 
+async def test_of_a_text_with_piped_input_only_the_typed_part_attaches(place: Place) -> None:
+    place.write("a.txt", "alpha")
+    place.write("b.txt", "beta")
+    async with place.session(["a"]) as session:
+        seq = (await session.snapshot()).seq
+        prompt = PromptInput(text="Compare with @a.txt\n\nsee @b.txt", attach="Compare with @a.txt")
+        await wait_for_run(session, await session.submit(prompt), after=seq)
+
+        assert calls(session) == ["Read"]
+        assert "alpha" in str(session.get_messages())
+        assert "beta" not in str(session.get_messages())
+
+
 async def test_a_prompt_that_does_not_fit_leaves_no_attachment_behind(place: Place) -> None:
     place.write("a.txt", "alpha " * 2_000)
     async with place.session(["fine"], max_context_tokens=1_024, system_message="x") as session:

@@ -148,3 +148,17 @@ async def test_a_model_may_correct_its_answer_a_few_times(tmp_path: Path) -> Non
         with pytest.raises(AnswerRejected, match="after 1 correction") as rejected:
             await ask_structured(session, "numbers?", schema, max_repairs=1)
     assert len(rejected.value.errors) == 1
+
+
+@pytest.mark.anyio
+async def test_a_correction_attaches_nothing_that_the_model_named(tmp_path: Path) -> None:
+    (tmp_path / "private.txt").write_text("hush", encoding="utf-8")
+    answers = ['{"n": "@private.txt"}', '{"n": 1}']
+    schema = JsonSchema({"type": "object", "properties": {"n": {"type": "integer"}}})
+    async with InteractiveSession(
+        cwd=tmp_path, provider=ScriptedProvider(answers), model="scripted", store=MemoryStore()
+    ) as session:
+        answer = await ask_structured(session, "numbers?", schema)
+
+        assert answer.repairs == 1
+        assert "hush" not in str(session.get_messages())

@@ -15,7 +15,7 @@ from clew.core.errors import SessionError
 from clew.core.json_text import decode_json
 from clew.core.permissions import Approval
 from clew.core.sanitize import sanitize_line
-from clew.sdk.client import SessionClient
+from clew.sdk.client import PromptInput, SessionClient
 
 _PIECE = 65_536
 _MAX_LINE = 32_000_000
@@ -27,6 +27,8 @@ class PromptLine(
     """A prompt or a command; it runs when those before it are done."""
 
     text: str
+    attach: bool | str = True
+    """Attach what `@path` names: in the text, or in this part of it."""
 
 
 class AnswerLine(
@@ -64,11 +66,13 @@ async def read_input(number: int) -> AsyncIterator[InputLine]:
             raise UsageError(f"line {count} of standard input is wrong: {error}") from error
 
 
-def apply_line(line: InputLine, session: SessionClient, submit: Callable[[str], None]) -> None:
+def apply_line(
+    line: InputLine, session: SessionClient, submit: Callable[[PromptInput], None]
+) -> None:
     """Submit a prompt, answer a request, or abort the run."""
     match line:
-        case PromptLine(text=text):
-            submit(text)
+        case PromptLine(text=text, attach=attach):
+            submit(PromptInput(text=text, attach=attach))
         case AnswerLine(request_id=request_id, approval=approval, reply=reply):
             try:
                 session.answer(request_id, approval, reply=reply)

@@ -21,7 +21,7 @@ from clew.cli.environment import own_environment
 from clew.cli.printer import Printer
 from clew.cli.replies import make_reply
 from clew.cli.streams import write_err
-from clew.core.errors import AnswerRejected, ClewError, ConfigError, SessionError
+from clew.core.errors import AnswerRejected, ClewError, SessionError
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
@@ -42,13 +42,13 @@ _SCHEMA_FAILED = 3
 def run_print(arguments: Namespace) -> int:
     """Run the prompt; `-` reads it from standard input, otherwise piped input is appended."""
     _check_flags(arguments)
-    prompts: list[str] = []
+    prompts: list[PromptInput] = []
     if arguments.input_format == "text":
         prompts = [_read_prompt(arguments.prompt)]
-        if not prompts[0].strip():
-            raise ConfigError("the prompt is empty; pass it to -p, or pipe it to `clew -p`")
+        if not prompts[0].text.strip():
+            raise UsageError("the prompt is empty; pass it to -p, or pipe it to `clew -p`")
     elif arguments.prompt:
-        prompts = [arguments.prompt]
+        prompts = [PromptInput(text=arguments.prompt)]
     schema = _read_schema(arguments.json_schema)
     printer = Printer(arguments.output_format, structured=schema is not None)
     spec = session_spec(arguments)
@@ -99,7 +99,7 @@ class _PrintJob:
         self._usage_error: UsageError | None = None
         """What is wrong with the lines of standard input."""
 
-    async def run(self, prompts: list[str]) -> int:
+    async def run(self, prompts: list[PromptInput]) -> int:
         """Open the session, run the prompts, and return the exit code."""
         printer = self._printer
         environ = own_environment(self._arguments)
@@ -107,7 +107,7 @@ class _PrintJob:
             session = launched.session
             await printer.start(session)
             printer.check()
-            sender, receiver = anyio.create_memory_object_stream[str](float("inf"))
+            sender, receiver = anyio.create_memory_object_stream[PromptInput](float("inf"))
             for prompt in prompts:
                 sender.send_nowait(prompt)
             async with anyio.create_task_group() as tasks:
@@ -137,7 +137,7 @@ class _PrintJob:
         return self._code
 
     async def _run_prompts(
-        self, session: SessionClient, prompts: MemoryObjectReceiveStream[str]
+        self, session: SessionClient, prompts: MemoryObjectReceiveStream[PromptInput]
     ) -> ClewError | None:
         """Run the prompts one after the other; returns the last failure."""
         failure: ClewError | None = None
@@ -158,15 +158,15 @@ class _PrintJob:
         printer = self._printer
         return bool(printer.left_by or printer.is_lost or self._usage_error is not None)
 
-    async def _attempt(self, session: SessionClient, prompt: str) -> ClewError | None:
+    async def _attempt(self, session: SessionClient, prompt: PromptInput) -> ClewError | None:
         try:
             await self._execute(session, prompt)
         except ClewError as error:
             return error
         return None
 
-    async def _execute(self, session: SessionClient, prompt: str) -> None:
-        line = prompt.strip()
+    async def _execute(self, session: SessionClient, prompt: PromptInput) -> None:
+        line = prompt.text.strip()
         name = line[1:].split(maxsplit=1)[:1] if line.startswith("/") else []
         known = [command.name for command in await session.commands()] if name else []
         if not name or name[0].lower() not in (one.lower() for one in known):
@@ -179,10 +179,10 @@ class _PrintJob:
         outcome, result = await run_line(session, line)
         self._printer.show_reply(make_reply(outcome, result))
 
-    async def _ask(self, session: SessionClient, prompt: str) -> None:
+    async def _ask(self, session: SessionClient, prompt: PromptInput) -> None:
         if self._schema is None:
             after = (await session.snapshot()).seq
-            run_id = await session.submit(PromptInput(text=prompt))
+            run_id = await session.submit(prompt)
             await wait_for_run(session, run_id, after=after)
             return
         from clew.sdk.structured_answer import ask_structured  # noqa: PLC0415
@@ -191,7 +191,7 @@ class _PrintJob:
         self._printer.show_value(answer.value)
 
     async def _feed(
-        self, session: InteractiveSession, prompts: MemoryObjectSendStream[str]
+        self, session: InteractiveSession, prompts: MemoryObjectSendStream[PromptInput]
     ) -> None:
         """Pass the lines of standard input on; at its end, open permission requests are denied."""
         from clew.cli.input_stream import apply_line, read_input  # noqa: PLC0415 - seldom needed
@@ -222,11 +222,17 @@ async def _handle_signals(session: SessionClient, printer: Printer) -> None:
             session.abort()
 
 
-def _read_prompt(written: str) -> str:
+def _read_prompt(written: str) -> PromptInput:
+    """Return the prompt with piped input; an `@path` in that attaches nothing.
+
+    The user typed the prompt, but a log or a page that is piped may be anybody's words.
+    """
     if written == "-" or (not written and not sys.stdin.isatty()):
-        return sys.stdin.read()
+        return PromptInput(text=sys.stdin.read(), attach=False)
     piped = _read_pipe()
-    return f"{written}\n\n{piped}" if piped.strip() else written
+    if not piped.strip():
+        return PromptInput(text=written)
+    return PromptInput(text=f"{written}\n\n{piped}", attach=written)
 
 
 def _read_pipe() -> str:

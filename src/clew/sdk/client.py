@@ -67,9 +67,9 @@ class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     raw_input: str | None = None
     """The text that hooks get in its place."""
     images: tuple[Image, ...] = ()
-    attach: bool = True
+    attach: bool | str = True
     """Attach what `@path`, `@session:ID` and pasted paths of images name. False for a text that
-    the user did not type."""
+    the user did not type; if it is a part of the text, the part that they typed."""
 
 
 class PathMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):

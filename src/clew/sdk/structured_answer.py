@@ -78,7 +78,11 @@ def native_options(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def ask_structured(
-    client: SessionClient, prompt: str, schema: JsonSchema, *, max_repairs: int = MAX_REPAIRS
+    client: SessionClient,
+    prompt: PromptInput | str,
+    schema: JsonSchema,
+    *,
+    max_repairs: int = MAX_REPAIRS,
 ) -> StructuredAnswer:
     """Run a prompt until the answer satisfies the schema.
 
@@ -86,10 +90,11 @@ async def ask_structured(
         AnswerRejected: It does not, even after the corrections.
         RunError: A run failed, or was aborted.
     """
-    text, repairs = prompt, 0
+    asked = PromptInput(text=prompt) if isinstance(prompt, str) else prompt
+    repairs = 0
     while True:
         after = (await client.snapshot()).seq
-        run_id = await client.submit(PromptInput(text=text))
+        run_id = await client.submit(asked)
         result = await wait_for_run(client, run_id, after=after)
         value, errors = parse_answer(result.response, schema)
         if not errors:
@@ -102,7 +107,8 @@ async def ask_structured(
             )
         repairs += 1
         listed = "\n".join(f"- {error}" for error in errors[:_MAX_ERRORS])
-        text = _REPAIR.format(errors=listed)
+        # It quotes what the model wrote: nothing of that may attach a file.
+        asked = PromptInput(text=_REPAIR.format(errors=listed), attach=False)
 
 
 def parse_answer(text: str, schema: JsonSchema) -> tuple[Any, list[str]]:

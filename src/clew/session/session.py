@@ -45,9 +45,9 @@ class RunOptions(TypedDict, total=False):
     """What clients show in place of the prompt."""
     raw_input: str | None
     """What hooks get in place of the prompt."""
-    attach: bool
-    """Attach the files and sessions that `@path` and `@session:ID` in the prompt name. Default:
-    False."""
+    attach: bool | str
+    """Attach the files and sessions that `@path` and `@session:ID` name: in the prompt, or in
+    this text. Default: False."""
     run_id: RunId | None
     """Names the run in its events. Default: a new id."""
 

@@ -54,8 +54,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """What hooks get in place of the message's text."""
     display: str | None = None
     """What clients show in its place."""
-    attach: bool = False
-    """Attach what `@path` and `@session:ID` name."""
+    attach: str = ""
+    """Attach what `@path` and `@session:ID` in this text name."""
 
     @property
     def label(self) -> str:
@@ -68,7 +68,7 @@ def make_prompt(
     *,
     raw: str | None = None,
     display: str | None = None,
-    attach: bool = False,
+    attach: bool | str = False,
 ) -> Prompt:
     """Return the prompt of a run.
 
@@ -79,6 +79,8 @@ def make_prompt(
     empty = not message.text.strip() and not any(isinstance(p, Image) for p in message.parts)
     if message.role is not Role.USER or empty:
         raise SessionError("a run needs a user message that is not empty")
+    if isinstance(attach, bool):
+        attach = message.text if attach else ""
     return Prompt(message=message, raw=raw, display=display, attach=attach)
 
 
@@ -121,8 +123,8 @@ async def _find_attachments(
     state: SessionState, prompt: Prompt
 ) -> tuple[tuple[Part, ...], tuple[ToolCall, ...]]:
     """Return the parts and the calls that a prompt brings along."""
-    text = prompt.message.text
-    if not prompt.attach or not ("@" in text or "/" in text):
+    text = prompt.attach
+    if "@" not in text and "/" not in text:
         return (), ()
     # Few prompts refer to files.
     from clew.session.attachments import find_attachments  # noqa: PLC0415
