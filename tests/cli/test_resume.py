@@ -1,5 +1,6 @@
 """`--resume` and `--continue`: a session keeps its provider, address, model, window and mode."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -8,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
+from msgspec import structs
 
 from clew import MemoryStore
-from clew.config.schema import ProfileSection
+from clew.config.schema import LegacySection, ProfileSection
 from clew.config.settings import Settings
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError
@@ -150,6 +153,36 @@ async def test_a_profile_of_the_settings_is_used_again() -> None:
         "deepseek-reasoner",
         "the provider work of the settings",
     )
+
+
+@pytest.mark.parametrize("current", ["", "work"])
+@pytest.mark.parametrize("asked", ["", "gateway-model"])
+async def test_the_single_provider_of_older_settings_is_used_again(
+    asked: str, current: str
+) -> None:
+    gateway = LegacySection(name="openai_chat", base_url="https://gateway.example/v1")
+    other = {"work": ProfileSection(type="deepseek", api_key="k" * 9)}
+    settings = Settings(provider=gateway, providers=other, model="claude-sonnet-4-6")
+    keys = {"ANTHROPIC_API_KEY": "k"}
+    first = await ModelChooser(settings, keys).choose_first(spec(), nothing_local)
+    await first.provider.aclose()
+    assert first.saved is not None
+    extra: dict[str, object] = {"model_choice": msgspec.to_builtins(first.saved)}
+    stored = structs.replace(record(first.model), extra=extra)
+
+    now = dataclasses.replace(settings, current_provider=current)
+    choice = await choose(spec(resume="abc", model=asked), stored, keys, now)
+
+    assert (choice.provider.name, choice.model) == ("openai_chat", asked or "claude-sonnet-4-6")
+    assert choice.why == "the provider openai_chat of the settings"
+
+
+async def test_a_model_is_found_by_its_name_when_the_single_provider_is_gone() -> None:
+    stored = structs.replace(record(), extra={"model_choice": {"model": "claude-sonnet-4-6"}})
+
+    choice = await choose(spec(resume="abc"), stored, {"ANTHROPIC_API_KEY": "k"})
+
+    assert (choice.provider.name, choice.model) == ("anthropic", "claude-sonnet-4-6")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from clew.config.providers import (
     current_type,
     resolve_profile,
     resolve_provider,
+    resolve_single,
     window_for,
 )
 from clew.config.settings import Settings
@@ -106,13 +107,24 @@ class ModelChooser:
                 return self._use_profile(profile, asked.model)
         return self._use_family(asked)
 
+    def choose_single(self, model: str) -> ModelChoice | None:
+        """Choose a model of the single `provider` of older settings; None if it is not set.
+
+        Its models have any names, also those of another family: it may be a gateway.
+
+        Raises:
+            ConfigError: The provider cannot be made.
+        """
+        profile = resolve_single(self._settings, self._environ)
+        return None if profile is None else self._use_profile(profile, model)
+
     def find_window(self, saved: SavedModel) -> int | None:
         """Return the window that the settings give a model; None for the catalogue's."""
         profile = None
         if saved.provider in self._settings.providers:
             profile = resolve_profile(self._settings, saved.provider, self._environ)
         elif not saved.provider:
-            profile = resolve_provider(self._settings, self._environ)
+            profile = resolve_single(self._settings, self._environ)
         return window_for(self._settings, profile, saved.model)
 
     def list_providers(self) -> list[str]:

@@ -69,7 +69,10 @@ async def choose_model(
         return _keep_window(await chooser.choose_first(spec, find_local), spec)
     restored = restore_model(spec, saved)
     try:
-        choice = await chooser.choose_first(restored, find_local)
+        choice = None
+        if restored is not spec and not (restored.provider or restored.base_url):
+            choice = chooser.choose_single(restored.model)
+        choice = choice or await chooser.choose_first(restored, find_local)
         if choice.saved is not None and not (spec.base_url or spec.provider):
             await _check_server(choice.saved)
     except ConfigError as error:

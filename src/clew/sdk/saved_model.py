@@ -24,7 +24,8 @@ class SavedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     model: str
     provider: str = ""
-    """A profile of the settings, or a provider family; empty for what the settings choose."""
+    """A profile of the settings, or a provider family; empty for the single `provider` of older
+    settings, which has no name."""
     base_url: str = ""
     """The address of the server; empty for the provider's own."""
     window: int | None = None
