@@ -48,6 +48,8 @@ def test_the_help_fits_on_one_screen_and_names_every_flag_and_command(
         (["--model", "m", "fix it"], None, None, "fix it"),
         (["-r", "abc", "fix it"], None, None, "fix it"),
         (["--", "simulte"], None, None, "simulte"),
+        (["--", "doctor"], None, None, "doctor"),
+        (["-p", "--model", "m", "demo"], None, "demo", None),
         (["hello"], None, None, "hello"),
         (["-p", "fix it"], None, "fix it", None),
         (["-p", "--model", "m", "fix it"], None, "fix it", None),

@@ -360,7 +360,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
     ("arguments", "sentence", "code"),
     [
         (["-p", "hi", "--model", "gpt-9"], "gpt-9 is served by openai, which needs a key", 1),
-        (["-p", "  "], "the prompt is empty", 1),
+        (["-p", "  "], "the prompt is empty", 2),
         (["-p", "hi", "--resume", "nope"], "no session matches nope", 1),
         (["-p", "hi", "--continue"], "there is no session in this folder", 1),
         (

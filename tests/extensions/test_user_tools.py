@@ -190,6 +190,14 @@ def test_packages_offer_providers_and_stores(package: Path) -> None:
         open_store("redis://here")
 
 
+def test_in_the_home_folder_the_tools_are_the_user_s_own(place: Place) -> None:
+    own_tool(place, "greet.py", TOOL.format(name="greet"))
+
+    loaded = ProjectSettings(place.home, {"CLEW_HOME": str(place.clew_home)}).load()
+
+    assert (loaded.tool_files, loaded.withheld) == ((), ())
+
+
 def test_the_doctor_lists_extensions(place: Place, package: Path) -> None:
     assert package.is_dir()
     own_tool(place, "greet.py", TOOL.format(name="greet"))

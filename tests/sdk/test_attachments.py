@@ -1,14 +1,17 @@
 """Attachments: what `@path`, `@session:ID` and pasted images add to a prompt."""
 
+import json
 import struct
 import zlib
 from pathlib import Path
 
+import anyio
 import pytest
 
-from clew.core.errors import ContextError
+from clew.core.errors import ContextError, PromptBlocked, RunStopped
 from clew.core.messages import Image, Message, Role, Text
 from clew.core.models import ModelFacts
+from clew.core.permissions import Risk
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.sdk.client import PromptInput, wait_for_run
 from clew.sdk.session import InteractiveSession
@@ -258,3 +261,61 @@ async def test_a_prompt_that_does_not_fit_leaves_no_attachment_behind(place: Pla
             await session.run("words " * 3_000 + "@a.txt")
 
         assert session.get_messages() == before
+
+
+def add_hook(place: Place, event: str, command: str) -> None:
+    hooks = {event: [{"hooks": [{"type": "command", "command": command}]}]}
+    place.write(".clew/settings.json", json.dumps({"hooks": hooks}))
+
+
+async def test_a_blocked_prompt_reads_no_attachment(place: Place) -> None:
+    (place.project / "pic.png").write_bytes(png())
+    add_hook(place, "UserPromptSubmit", "echo no >&2; exit 2")
+    heard = Heard()
+    session = place.session(["never"], accepted=True)
+    session.on_any(heard)
+    async with session:
+        with pytest.raises(PromptBlocked):
+            await session.run("What is @pic.png?")
+
+        assert "tool_start" not in heard.names
+        assert session.get_messages() == []
+
+
+async def test_a_hook_that_stops_the_run_at_an_image_stops_this_run_only(place: Place) -> None:
+    (place.project / "pic.png").write_bytes(png())
+    add_hook(place, "PreToolUse", """echo '{"continue": false, "stopReason": "enough"}'""")
+    async with place.session(["fine"], accepted=True) as session:
+        with pytest.raises(RunStopped, match="enough"):
+            await session.run("What is @pic.png?")
+
+        assert session.get_messages() == []
+        await session.run("hello")
+        assert session.get_messages()[-1].text == "fine"
+
+
+async def test_an_abort_while_an_image_is_read_ends_the_call(place: Place) -> None:
+    (place.project / "pic.png").write_bytes(png())
+    reading = anyio.Event()
+
+    @tool(name="Read", risk=Risk.INSPECT)
+    async def read(file_path: str) -> str:
+        """Read a file."""
+        reading.set()
+        await anyio.sleep_forever()
+        return file_path
+
+    heard = Heard()
+    session = place.session(["never"], tools=[read])
+    session.on_any(heard)
+
+    with anyio.fail_after(60):
+        async with session, anyio.create_task_group() as tasks:
+            tasks.start_soon(session.run, "What is @pic.png?")
+            await reading.wait()
+            session.abort()
+
+    (started,), (ended,) = heard.of("tool_start"), heard.of("tool_end")
+    assert ended.call_id == started.call_id
+    assert ended.failed
+    assert ended.error_code == "interrupted"

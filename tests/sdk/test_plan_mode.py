@@ -1,5 +1,7 @@
 """Plan mode: what the model gets and is told, and how the user judges its plan."""
 
+import json
+
 import pytest
 
 from clew.core.events import PermissionRequest
@@ -122,6 +124,38 @@ async def test_a_session_that_asked_nothing_continues_so_after_a_plan(place: Pla
         await session.run("plan")
 
         assert session.session.get_permission_mode() is bypass
+
+
+async def test_only_the_mode_before_the_plan_decides_how_a_session_continues(place: Place) -> None:
+    bypass = PermissionMode.BYPASS
+    async with place.session([PLAN, "done"], permission_mode=bypass) as session:
+        for mode in (PermissionMode.PLAN, PermissionMode.DEFAULT, PermissionMode.PLAN):
+            await session.set_mode(mode)
+        answer(session, Approval.SESSION)
+
+        await session.run("plan")
+
+        assert session.session.get_permission_mode() is PermissionMode.ACCEPT_EDITS
+
+
+@pytest.mark.parametrize("approval", [Approval.NO, None])
+async def test_a_hook_that_allows_every_call_does_not_approve_a_plan(
+    place: Place, approval: Approval | None
+) -> None:
+    output = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+    hook = {"type": "command", "command": f"echo '{json.dumps({'hookSpecificOutput': output})}'"}
+    hooks = {"PreToolUse": [{"hooks": [hook]}]}
+    place.write(".clew/settings.json", json.dumps({"hooks": hooks}))
+    session = place.session([PLAN, "ok"], accepted=True, permission_mode=PermissionMode.PLAN)
+    async with session:
+        if approval is not None:
+            answer(session, approval)
+
+        await session.run("plan")
+
+        assert session.session.get_permission_mode() is PermissionMode.PLAN
+        said = "did not approve" if approval else "there is no user to ask"
+        assert said in last_result(session)
 
 
 async def test_an_edited_plan_goes_back_to_the_model(place: Place) -> None:

@@ -1,5 +1,7 @@
 """What a tool call reports while it runs, and what an abort keeps of it."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -7,9 +9,11 @@ from clew import Session, tool
 from clew.core.errors import AbortError
 from clew.core.events import ToolEnded, ToolProgress
 from clew.core.messages import Role
-from clew.core.permissions import Risk
+from clew.core.permissions import PermissionMode, Risk
 from clew.providers.scripted import ScriptedProvider, call_reply
+from clew.session.gate import Gate
 from clew.session.tool_progress import ProgressThrottle
+from clew.tools.builtin import builtin_tools
 from clew.tools.protocol import ToolContext
 from tests.event_buses import bus_for
 from tests.session.scene import FACTS
@@ -71,6 +75,62 @@ async def test_an_aborted_call_keeps_the_output_that_it_had_without_secrets() ->
         assert "aborted" in ended.display
         assert "step 1\nstep 2" in ended.display
         assert secret not in progress.line + ended.display
+
+
+KEY = "\n".join(
+    ["-----BEGIN RSA PRIVATE KEY-----", *("MIIEpAIBAAKCAQEA7bq1" * 3 for _ in range(20))]
+)
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.mark.parametrize(
+    ("reported", "hidden"),
+    [(KEY, "MIIEpA"), (f"{'word ' * 56}{TOKEN} end", TOKEN[:12]), (f"first\n{TOKEN}", TOKEN[:12])],
+)
+async def test_a_secret_is_not_shown_in_part(reported: str, hidden: str) -> None:
+    @tool(risk=Risk.INSPECT)
+    def build(context: ToolContext) -> str:
+        """Build."""
+        assert context.progress is not None
+        context.progress.report(reported)
+        return "done"
+
+    heard: list[object] = []
+    provider = ScriptedProvider([call_reply(("build", {})), "ok"], FACTS)
+    bus = bus_for(heard.append)
+    async with Session(provider, model="m", tools=[build], event_bus=bus) as session:
+        await session.run("go")
+
+    (progress,) = [event for event in heard if isinstance(event, ToolProgress)]
+    assert hidden not in progress.line
+    assert "\n" not in progress.line
+    assert len(progress.line) <= 300
+
+
+async def test_a_key_that_a_command_prints_is_not_shown_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(KEY)
+    heard: list[ToolProgress] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, ToolProgress):
+            heard.append(event)
+            (tmp_path / "seen").touch()
+
+    command = "cat key; until [ -e seen ]; do sleep 0.01; done"
+    provider = ScriptedProvider([call_reply(("Bash", {"command": command})), "ok"], FACTS)
+    async with Session(
+        provider,
+        model="m",
+        tools=builtin_tools(),
+        event_bus=bus_for(listen),
+        cwd=tmp_path,
+        gate=Gate(cwd=tmp_path, mode=PermissionMode.BYPASS),
+    ) as session:
+        with anyio.fail_after(60):
+            await session.run("go")
+
+    assert "redacted" in heard[0].line
+    assert not any("MIIEpA" in event.line for event in heard)
 
 
 async def test_a_call_that_takes_too_long_keeps_its_output_too() -> None:

@@ -372,13 +372,13 @@ async def test_the_newest_line_is_reported_while_a_command_runs(tmp_path: Path) 
             assert progress.get_partial().strip() == "one\ntwo"
             await anyio.to_thread.run_sync((tmp_path / "gate").write_text, "go\n")
 
-    assert lines[0] == "two"
+    assert lines[0].strip() == "one\ntwo"
     assert progress.get_partial is not None
     assert progress.get_partial() == "one\ntwo\n\nthree\n"
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(2, 20))
-def test_the_last_line_and_the_size_do_not_depend_on_what_was_dropped(
+def test_the_recent_text_and_the_size_do_not_depend_on_what_was_dropped(
     chunks: list[bytes], limit: int
 ) -> None:
     kept, whole = HeadTail(limit=limit * 100), HeadTail()
@@ -388,4 +388,17 @@ def test_the_last_line_and_the_size_do_not_depend_on_what_was_dropped(
 
     assert kept.size == whole.size == sum(map(len, chunks))
     if not kept.dropped:
-        assert kept.find_last_line() == whole.find_last_line()
+        assert kept.recent_text() == whole.recent_text() == whole.text()
+
+
+@given(st.lists(st.integers(0, 9_000), max_size=8), st.integers(1, 5))
+def test_the_recent_text_consists_of_whole_lines(lengths: list[int], step: int) -> None:
+    output = HeadTail(limit=40_000)
+    data = "\n".join("x" * length for length in lengths)
+    for start in range(0, len(data), step * 1_000):
+        output.add(data[start : start + step * 1_000].encode())
+
+    recent = output.recent_text()
+
+    assert data.endswith(recent)
+    assert not recent or f"\n{data}".endswith(f"\n{recent}")

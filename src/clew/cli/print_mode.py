@@ -21,7 +21,7 @@ from clew.cli.environment import own_environment
 from clew.cli.printer import Printer
 from clew.cli.replies import make_reply
 from clew.cli.streams import write_err
-from clew.core.errors import AnswerRejected, ClewError, ConfigError, SessionError
+from clew.core.errors import AnswerRejected, ClewError, SessionError
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
@@ -46,7 +46,7 @@ def run_print(arguments: Namespace) -> int:
     if arguments.input_format == "text":
         prompts = [_read_prompt(arguments.prompt)]
         if not prompts[0].text.strip():
-            raise ConfigError("the prompt is empty; pass it to -p, or pipe it to `clew -p`")
+            raise UsageError("the prompt is empty; pass it to -p, or pipe it to `clew -p`")
     elif arguments.prompt:
         prompts = [PromptInput(text=arguments.prompt)]
     schema = _read_schema(arguments.json_schema)

@@ -265,6 +265,7 @@ class Printer:
         if self.style != "text" or self._text.strip():
             return 1 if error else 0
         if not note:
+            self.note.restart()
             write_err("the answer is empty")
         return 1
 

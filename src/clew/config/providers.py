@@ -50,6 +50,15 @@ def resolve_provider(settings: Settings, environ: Mapping[str, str]) -> Resolved
     """
     if settings.current_provider:
         return resolve_profile(settings, settings.current_provider, environ)
+    return resolve_single(settings, environ)
+
+
+def resolve_single(settings: Settings, environ: Mapping[str, str]) -> ResolvedProvider | None:
+    """Return the legacy `provider`, in use or not; None if it is not set.
+
+    Raises:
+        ConfigError: As for `resolve_provider`.
+    """
     if settings.provider is None:
         return None
     return _resolve("provider", settings.provider, settings, environ)

@@ -248,7 +248,9 @@ def load_settings(
     layers = tuple(
         read_layer(place) for place in list_paths(cwd, user_home=user_home, clew_home=clew_home)
     )
-    tools = read_tool_files(cwd / ".clew")
+    # In the home folder the user's tools are also the project's; they count as the user's.
+    is_home = os.path.realpath(cwd / ".clew") == os.path.realpath(clew_home)
+    tools = () if is_home else read_tool_files(cwd / ".clew")
     return _combine(layers, tools, cwd=cwd, user_home=user_home, environ=environ, accepted=accepted)
 
 

@@ -24,9 +24,12 @@ class SavedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     model: str
     provider: str = ""
-    """A profile of the settings, or a provider family; empty for what the settings choose."""
+    """A profile of the settings, or a provider family; empty for the single `provider` of older
+    settings, which has no name."""
     base_url: str = ""
     """The address of the server; empty for the provider's own."""
+    from_environ: bool = False
+    """True if the user did not name the address, so that a variable that names one counts."""
     window: int | None = None
     """The window that the user set; None for the model's own."""
 

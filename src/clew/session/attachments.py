@@ -19,7 +19,12 @@ from clew.core.messages import Image, Part, Text, ToolCall
 from clew.core.text import one_line, truncate_middle
 from clew.session.references import Reference, find_references, is_image_name
 from clew.session.state import SessionState
-from clew.session.tool_execution import redact_output, run_call
+from clew.session.tool_execution import (
+    CallOutcome,
+    make_interrupted_outcome,
+    redact_output,
+    run_call,
+)
 from clew.tools.protocol import ToolOutput
 
 _READ, _GLOB = "Read", "Glob"
@@ -153,9 +158,18 @@ def _note_refusal(state: SessionState, path: str, why: str) -> Part:
 
 async def _read(state: SessionState, call: ToolCall) -> ToolOutput:
     """Run a call whose result becomes a part of the prompt."""
-    outcome = await run_call(state, call, attached=True)
+    outcome: CallOutcome | None = None
+    try:
+        outcome = await run_call(state, call, attached=True)
+    finally:
+        output = _end_call(state, call, outcome or make_interrupted_outcome(state, call))
+    return output
+
+
+def _end_call(state: SessionState, call: ToolCall, outcome: CallOutcome) -> ToolOutput:
     output = redact_output(state, outcome.output)
     state.decisions.pop(call.call_id, None)
+    state.progress.pop(call.call_id, None)
     state.emit(
         ToolEnded(
             call_id=call.call_id,

@@ -70,8 +70,9 @@ class Gate(Struct, kw_only=True):
 
     def set_mode(self, mode: PermissionMode) -> None:
         """Change the mode; plan mode remembers that the user wanted no questions before."""
-        if mode is PermissionMode.PLAN and self.mode is PermissionMode.BYPASS:
-            self.mode_after_plan = self.mode
+        if mode is PermissionMode.PLAN and self.mode is not PermissionMode.PLAN:
+            asked_nothing = self.mode is PermissionMode.BYPASS
+            self.mode_after_plan = self.mode if asked_nothing else PermissionMode.ACCEPT_EDITS
         self.mode = mode
 
     def decide(self, access: Access, policy: Policy | None = None) -> Decision:
@@ -102,9 +103,10 @@ class Gate(Struct, kw_only=True):
             access: The call.
             decision: What `decide` said about this call, if that is known and still holds.
             wish: A hook's decision. It may spare a question or demand one; it cannot lift a
-                denial or silence a rule that asks.
+                denial, silence a rule that asks, or answer the question of a tool.
         """
-        final = await self._settle(access, _combine(decision or self.decide(access), wish))
+        combined = _combine(access, decision or self.decide(access), wish)
+        final = await self._settle(access, combined)
         if final.verdict is Verdict.DENY and self.on_denied is not None:
             self.on_denied(access, final, self._remedy(access))
         if final.remember and self.remember is not None:
@@ -218,14 +220,16 @@ class Gate(Struct, kw_only=True):
             self.grants.append(grant)
 
 
-def _combine(decision: Decision, wish: Decision | None) -> Decision:
+def _combine(access: Access, decision: Decision, wish: Decision | None) -> Decision:
     """Return the hook's wish where it may replace what the rules decided."""
     match decision.verdict, wish:
         case (_, None) | (Verdict.DENY, _):
             return decision
         case Verdict.ALLOW, Decision(verdict=Verdict.ASK):
             return replace(wish, asked_by_rule=decision.asked_by_rule)
-        case Verdict.ASK, Decision(verdict=Verdict.ALLOW) if decision.asked_by_rule:
+        case Verdict.ASK, Decision(verdict=Verdict.ALLOW) if (
+            decision.asked_by_rule or access.question
+        ):
             return decision
         case Verdict.ASK, _:
             return replace(wish, asked_by_rule=decision.asked_by_rule)

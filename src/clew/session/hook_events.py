@@ -1,5 +1,6 @@
 """The hook events of a session: fire them, and act on what the hooks return."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from clew.core.entries import MessageAdded, Trigger
@@ -82,13 +83,18 @@ async def fire_session_start(state: SessionState, source: str) -> None:
         state.reminders.extend(verdict.context)
 
 
-async def admit_prompt(state: SessionState, prompt: Message, *, raw: str | None = None) -> Message:
-    """Fire UserPromptSubmit and return the prompt with the context that hooks add to it.
+async def admit_prompt(
+    state: SessionState, prompt: Message, *, raw: str | None = None
+) -> tuple[str, ...]:
+    """Fire UserPromptSubmit.
 
     Args:
         state: The session.
         prompt: What the model is sent.
         raw: What hooks get in its place.
+
+    Returns:
+        The context that hooks add to the prompt, for `add_reminders`.
 
     Raises:
         PromptBlocked: A hook blocked the prompt; the conversation is unchanged.
@@ -97,7 +103,12 @@ async def admit_prompt(state: SessionState, prompt: Message, *, raw: str | None 
     reason = verdict.stop or verdict.block
     if reason is not None:
         raise PromptBlocked(f"a hook blocked the prompt: {reason}")
-    texts = [*await follow_mode(state), *state.reminders, *verdict.context]
+    return tuple(verdict.context)
+
+
+async def add_reminders(state: SessionState, prompt: Message, context: Sequence[str]) -> Message:
+    """Return the prompt with what the model must be told before it: the mode, and hooks' texts."""
+    texts = [*await follow_mode(state), *state.reminders, *context]
     state.reminders.clear()
     if not texts:
         return prompt

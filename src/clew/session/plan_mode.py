@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clew.core.entries import ModeChanged
 from clew.core.models import ToolSpec
-from clew.core.permissions import Access, Approval, PermissionAnswer, PermissionMode, Risk
+from clew.core.permissions import Access, Approval, PermissionMode, Risk
 from clew.session.config import check_mode
 from clew.session.gate import Gate
 from clew.session.state import SessionState
@@ -20,6 +20,7 @@ _BEGUN = (
 )
 _ENDED = "Plan mode has ended: the tools that change files and run commands work again."
 _QUESTION = "the model presents its plan"
+_NOT_ASKED = "The user was not asked about the plan; plan mode stays active. Present it again."
 _SPEC = ToolSpec(
     name=EXIT_PLAN_MODE,
     description=(
@@ -73,7 +74,8 @@ class ExitPlanMode:
             return ToolOutput(text=problem, failed=True)
         if self._gate.mode is not PermissionMode.PLAN:
             return ToolOutput(text="Plan mode is not active: carry on.", failed=True)
-        answer = context.answer or PermissionAnswer(approval=Approval.ONCE)
+        if (answer := context.answer) is None:
+            return ToolOutput(text=_NOT_ASKED, failed=True)
         plan, said = str(arguments["plan"]), answer.reply.strip()
         if answer.approval is Approval.NO:
             words = f" The user said: {said}" if said else " Ask what to change."

@@ -43,6 +43,15 @@ async def run_calls(
         await _run_alone(state, calls[0], attached=attached)
     else:
         await _run_together(state, calls, attached=attached)
+    raise_ending(state)
+
+
+def raise_ending(state: SessionState) -> None:
+    """End the run if a hook or the loop guard wants that.
+
+    Raises:
+        SessionError: Why the run ends.
+    """
     ending, state.ending = state.ending, None
     if ending is not None:
         raise ending

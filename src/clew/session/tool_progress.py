@@ -16,7 +16,7 @@ _MAX_LINE = 300
 
 
 class ProgressThrottle:
-    """Passes on the lines of one call, but not too many per second."""
+    """Passes on the newest output of one call, but not too often."""
 
     def __init__(
         self, publish: Callable[[str], None], clock: Callable[[], float] = time.monotonic
@@ -26,22 +26,27 @@ class ProgressThrottle:
         self._line = ""
         self._due = float("-inf")
 
-    def report(self, line: str) -> None:
-        """Publish a line, unless another one was published just before."""
-        now = self._clock()
+    def report(self, text: str) -> None:
+        """Publish a text, unless another one was published just before or ends alike."""
+        now, line = self._clock(), _last_line(text)
         if line and line != self._line and now >= self._due:
             self._line, self._due = line, now + _INTERVAL
-            self._publish(line)
+            self._publish(text)
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2].strip()
 
 
 def start_progress(state: SessionState, call: ToolCall) -> Progress:
     """Return where a call reports; `take_partial_output` reads it when the call was cut off."""
     values = state.tool_context.redact_values
 
-    def publish(line: str) -> None:
-        shown = one_line(line, _MAX_LINE)
-        clean = shown if values is None else redact(shown, extra_values=values)
-        state.emit(ToolProgress(call_id=call.call_id, name=call.name, line=clean))
+    def publish(text: str) -> None:
+        clean = text if values is None else redact(text, extra_values=values)
+        if line := _last_line(clean):
+            shown = one_line(line, _MAX_LINE)
+            state.emit(ToolProgress(call_id=call.call_id, name=call.name, line=shown))
 
     progress = Progress(report=ProgressThrottle(publish).report)
     state.progress[call.call_id] = progress

@@ -27,14 +27,14 @@ from clew.core.permissions import PermissionMode
 from clew.core.text import pluralize
 from clew.providers.protocol import StopReason
 from clew.session.config import LEAST_WINDOW, override_window
-from clew.session.hook_events import admit_prompt, check_stop, format_reminder
+from clew.session.hook_events import add_reminders, admit_prompt, check_stop, format_reminder
 from clew.session.lifecycle import check_view
 from clew.session.model_call import ModelAnswer, call_model
 from clew.session.model_window import remember_window
 from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
-from clew.session.tool_batch import run_calls
+from clew.session.tool_batch import raise_ending, run_calls
 from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
@@ -105,8 +105,9 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.check_next_call(message_units(prompt.message))
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
+    context = await admit_prompt(state, prompt.message, raw=prompt.raw)
     parts, reads = await _find_attachments(state, prompt)
-    message = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    message = await add_reminders(state, prompt.message, context)
     message = replace(message, parts=(*message.parts, *parts))
     if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
@@ -128,7 +129,9 @@ async def _find_attachments(
     # Few prompts refer to files.
     from clew.session.attachments import find_attachments  # noqa: PLC0415
 
-    return await find_attachments(state, text)
+    found = await find_attachments(state, text)
+    raise_ending(state)
+    return found
 
 
 async def _read_attachments(state: SessionState, calls: Sequence[ToolCall]) -> None:
@@ -172,7 +175,8 @@ async def delegate_turn(state: SessionState, prompt: Prompt, work: Delegate) -> 
     Raises:
         PromptBlocked: A hook blocked the prompt.
     """
-    message = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    context = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    message = await add_reminders(state, prompt.message, context)
     asked = await state.journal.append(MessageAdded(message=message, display=prompt.display))
     try:
         async with record_checkpoint(state, asked, prompt.label):

@@ -35,7 +35,9 @@ class Progress(Struct, kw_only=True):
     """How a call reports while it runs. Each call has its own."""
 
     report: Callable[[str], None]
-    """Call this with the newest line of output, as often as you like. Clients show it."""
+    """Call this with the newest output, as often as you like. Clients show its last line.
+
+    Lines before the last one help to recognise secrets of several lines, such as private keys."""
     get_partial: Callable[[], str] | None = None
     """Set this to a function that returns the output so far. It becomes part of the result if the
     call is aborted."""

@@ -91,15 +91,15 @@ def _bind_chosen(
     for name, handler in handlers.items():
         wanted = chosen.get(name, DEFAULT_KEYS[name])
         try:
-            _bind(keys, name, wanted, handler, parts)
+            _bind(keys, wanted, handler, parts, action=name)
         except ValueError:
             problems.append(f"terminal.keyBindings: {name}: there is no key {wanted}")
-            _bind(keys, name, DEFAULT_KEYS[name], handler, parts)
+            _bind(keys, DEFAULT_KEYS[name], handler, parts, action=name)
     return problems
 
 
 def _bind(
-    keys: KeyBindings, action: str, names: str, handler: Callable[[], None], parts: Parts
+    keys: KeyBindings, names: str, handler: Callable[[], None], parts: Parts, *, action: str
 ) -> None:
     if not names.strip():
         return

@@ -61,7 +61,8 @@ class PickerList:
             is_selected = place == self._selected
             mark = self._theme.glyph("❯") if is_selected else " "
             key, text = rows[place]
-            text = self._theme.clean(f"{mark} {key}  {text}")
+            # A number of two digits would be two keys.
+            text = self._theme.clean(f"{mark} {key if len(key) == 1 else ' '}  {text}")
             lines += [("bold" if is_selected else "", _cut(text, size.columns)), ("", "\n")]
         hint = self._theme.encodable("↑ ↓ and Enter, or a key; Esc for none")
         return [*lines, ("dim", _cut(hint, size.columns))]

@@ -34,9 +34,9 @@ _GRACE = 1.0
 _CANCEL_GRACE = 0.2
 """The same after a cancellation, when the user waits."""
 _REPORT = 0.1
-"""Seconds between two looks at the output of a program, for its newest line."""
-_LINE_BYTES = 4_096
-"""The end of the output in which the newest line is looked for."""
+"""Seconds between two reports of a program's output."""
+_RECENT_BYTES = 16_384
+"""The end of the output that is reported: longer than private keys."""
 _DRAIN = 0.2
 """Seconds to wait for late output once the program has ended."""
 MAX_BYTES = 10_000_000
@@ -78,11 +78,16 @@ class HeadTail(Struct):
         """How many bytes were added."""
         return len(self.head) + len(self.tail) + self.dropped
 
-    def find_last_line(self) -> str:
-        """Return the last line that is not blank, as printable text; empty if there is none."""
-        end = bytes((self.tail or self.head)[-_LINE_BYTES:])
-        lines = make_printable(end).split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    def recent_text(self) -> str:
+        """Return the last whole lines and the line that is not complete yet, as printable text.
+
+        A line whose beginning is too far back is left out: it may have lost half of a secret.
+        """
+        end = self.tail[-_RECENT_BYTES:]
+        if not self.dropped and len(end) < _RECENT_BYTES:
+            end = self.head[len(end) - _RECENT_BYTES :] + end
+        text = make_printable(bytes(end))
+        return text if len(end) == self.size else text.partition("\n")[2]
 
     def text(self) -> str:
         """Return the kept bytes as printable text, with a note where bytes are missing."""
@@ -227,10 +232,10 @@ async def _follow(
 
 
 async def _report(output: HeadTail, progress: Progress) -> None:
-    """Report the newest line of a program's output, until cancelled."""
+    """Report the newest output of a program, until cancelled."""
     seen = 0
     while True:
         await anyio.sleep(_REPORT)
         if output.size != seen:
             seen = output.size
-            progress.report(output.find_last_line())
+            progress.report(output.recent_text())
