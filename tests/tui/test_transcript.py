@@ -11,6 +11,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.events import (
     BackgroundTaskEvent,
     CompactionEnded,
+    CompactionFailed,
     CompactionProgress,
     CompactionStarted,
     EntryAdded,
@@ -48,6 +49,7 @@ from clew.tui.blocks import (
     Compaction,
     Notice,
     Plan,
+    RunningTool,
     ServerTool,
     ShellOutput,
     Thinking,
@@ -55,6 +57,7 @@ from clew.tui.blocks import (
     ToolCall,
     UserPrompt,
 )
+from clew.tui.open_blocks import NO_RESULT
 from clew.tui.transcript import Transcript
 from tests.tui.answers import answers
 
@@ -166,6 +169,38 @@ def test_the_live_block_has_what_is_unfinished() -> None:
 
     stream.feed(CompactionProgress(stage="reading", done=1, total=4))
     assert live.live.compaction == "compacting: reading 1 of 4"
+
+
+def test_a_compaction_without_a_run_is_live_until_it_ends() -> None:
+    stream = Stream()
+    live = stream.transcript
+
+    stream.feed(CompactionStarted(trigger="manual", before=STATE))
+    assert live.live is not None
+    assert (live.live.since, live.live.compaction) == (100.5, "compacting (manual)")
+
+    stream.feed(CompactionProgress(stage="reading", done=1, total=4))
+    assert (live.live.since, live.live.compaction) == (100.5, "compacting: reading 1 of 4")
+
+    stream.feed(CompactionFailed(why="it was aborted"))
+    assert live.live is None
+
+
+@pytest.mark.parametrize(
+    "over", [RunCompleted(RESULT), RunInterrupted(RESULT), RunFailed(message="gone")]
+)
+def test_a_call_of_the_provider_ends_with_the_run(over: Event) -> None:
+    stream = Stream()
+
+    stream.feed(
+        UserMessage(text="go"), ServerToolStarted(call_id="s", name="web_search", arguments="maze")
+    )
+    call = stream.feed(over)[0]
+
+    assert call == ServerTool(
+        number=1, name="web_search", arguments="maze", text=NO_RESULT, failed=True, seconds=0.5
+    )
+    assert stream.transcript.live is None
 
 
 def test_a_command_of_the_user_becomes_shell_output() -> None:
@@ -285,6 +320,10 @@ def test_numbered_blocks_can_be_found_again() -> None:
     assert stream.transcript.add(Notice("x")) == Notice("x")
 
 
+def _running(transcript: Transcript) -> tuple[RunningTool, ...]:
+    return transcript.live.tools if transcript.live else ()
+
+
 TEXTS = answers().filter(bool)
 EVENTS = st.one_of(
     TEXTS.map(TextDelta),
@@ -316,6 +355,7 @@ def test_every_text_is_in_exactly_one_block_and_in_order(events: list[Event]) ->
     written = thought = ""
     ended = itertools.count()
     count = 0
+    is_searching = False
     for event in events:
         stream.feed(event)
         match event:
@@ -325,8 +365,11 @@ def test_every_text_is_in_exactly_one_block_and_in_order(events: list[Event]) ->
                 thought += text
             case ToolEnded() | ServerToolEnded():
                 count = next(ended) + 1
+            case RunCompleted() | RunInterrupted() | RunFailed() if is_searching:
+                count = next(ended) + 1
             case _:
                 pass
+        is_searching = any(one.call_id == "s" for one in _running(stream.transcript))
         live = stream.transcript.live
         answers_shown = "".join(one.text for one in stream.blocks if isinstance(one, Answer))
         thinking_shown = "".join(one.text for one in stream.blocks if isinstance(one, Thinking))

@@ -52,6 +52,8 @@ from clew.tui.run_notes import (
 if TYPE_CHECKING:
     from clew.tui.markdown_blocks import MarkdownSplitter
 
+NO_RESULT = "the run ended before the result arrived"
+
 _Question: TypeAlias = PermissionRequest | PermissionResolved | PermissionDenied
 
 
@@ -122,12 +124,13 @@ class OpenCompaction:
     def __init__(self) -> None:
         self.text = ""
         """How far it is; empty if there is none."""
+        self.since = 0.0
 
-    def apply(self, event: Event) -> list[Block]:
+    def apply(self, event: Event, at: float) -> list[Block]:
         """Take the next event; returns the block of a compaction that ended."""
         match event:
             case CompactionStarted():
-                self.text = describe_compaction(event)
+                self.text, self.since = describe_compaction(event), at
             case CompactionProgress():
                 self.text = describe_progress(event) or self.text
             case CompactionEnded():
@@ -157,6 +160,7 @@ class RunningTools:
     def __init__(self) -> None:
         self._calls: dict[str, RunningTool] = {}
         self._by_user: set[str] = set()
+        self._by_provider: set[str] = set()
         self._requests: dict[str, str] = {}
         """The calls that permission requests are about."""
         self._remedies: dict[str, str] = {}
@@ -173,7 +177,9 @@ class RunningTools:
         self._calls[event.call_id] = RunningTool(
             call_id=event.call_id, name=event.name, arguments=event.arguments, since=at
         )
-        if isinstance(event, ToolStarted) and event.by_user:
+        if isinstance(event, ServerToolStarted):
+            self._by_provider.add(event.call_id)
+        elif event.by_user:
             self._by_user.add(event.call_id)
 
     def join(self, tool: ToolState, at: float) -> None:
@@ -221,6 +227,7 @@ class RunningTools:
         )
         seconds = max(0.0, at - call.since)
         if isinstance(event, ServerToolEnded):
+            self._by_provider.discard(event.call_id)
             return [
                 ServerTool(
                     name=event.name,
@@ -251,6 +258,18 @@ class RunningTools:
                 seconds=seconds,
                 remedy=remedy,
                 truncated=truncated,
+            )
+        ]
+
+    def end_provider_calls(self, at: float) -> list[Block]:
+        """Remove the calls of the provider without a result, because the run is over."""
+        open_calls = [self._calls[one] for one in self._calls if one in self._by_provider]
+        return [
+            block
+            for call in open_calls
+            for block in self.end(
+                ServerToolEnded(call_id=call.call_id, name=call.name, text=NO_RESULT, failed=True),
+                at,
             )
         ]
 

@@ -83,6 +83,8 @@ class Transcript:
         """The unfinished block; None if the session is idle and nothing is open."""
         tools, agents = self._tools.running, self._agents.running
         starts = [*(tool.since for tool in tools), *(agent.since for agent in agents)]
+        if self._compaction.text:
+            starts.append(self._compaction.since)
         if self._since is None and not (starts or self._answer.tail or self._thinking.text):
             return None
         return LiveBlock(
@@ -208,14 +210,15 @@ class Transcript:
                     self._since = None
             case RunCompleted() | RunInterrupted() | RunFailed():
                 self._since = self._retry = None
-                return [*self._end_text(at), *describe_result(event)]
+                open_calls = self._tools.end_provider_calls(at)
+                return [*self._end_text(at), *open_calls, *describe_result(event)]
             case BackgroundSummary():
                 return describe_preparation(event)
             case CompactionStarted():
-                self._compaction.apply(event)
+                self._compaction.apply(event, at)
                 return self._end_text(at)
             case _:
-                return self._compaction.apply(event)
+                return self._compaction.apply(event, at)
         return []
 
     def _add_text(self, text: str, at: float) -> Sequence[Block]:
