@@ -2,8 +2,8 @@
 
 Text is attached as a call of the tool that reads it, with its result: so permission rules,
 redaction, truncation, clearing and recall treat it like any other file that was read. Images
-become parts of the prompt. So do texts for a model that cannot call tools, or that must think before
-its first call: a call without thinking in front would switch thinking off for the whole run.
+become parts of the prompt. So do texts for a model that cannot call tools, or that must think
+before its first call: a call without thinking would switch thinking off for the whole run.
 """
 
 from collections.abc import Sequence
