@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ConfigError
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
+from clew.providers.protocol import Request
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.resume import choose_model
@@ -111,6 +113,12 @@ def record(model: str = "", **saved: Any) -> StoredSession:
     )
 
 
+def record_of(choice: ModelChoice) -> StoredSession:
+    assert choice.saved is not None
+    extra: dict[str, object] = {"model_choice": msgspec.to_builtins(choice.saved)}
+    return structs.replace(record(choice.model), extra=extra)
+
+
 def spec(**flags: Any) -> SessionSpec:
     return SessionSpec(cwd="/", **flags)
 
@@ -166,9 +174,7 @@ async def test_the_single_provider_of_older_settings_is_used_again(
     keys = {"ANTHROPIC_API_KEY": "k"}
     first = await ModelChooser(settings, keys).choose_first(spec(), nothing_local)
     await first.provider.aclose()
-    assert first.saved is not None
-    extra: dict[str, object] = {"model_choice": msgspec.to_builtins(first.saved)}
-    stored = structs.replace(record(first.model), extra=extra)
+    stored = record_of(first)
 
     now = dataclasses.replace(settings, current_provider=current)
     choice = await choose(spec(resume="abc", model=asked), stored, keys, now)
@@ -183,6 +189,58 @@ async def test_a_model_is_found_by_its_name_when_the_single_provider_is_gone() -
     choice = await choose(spec(resume="abc"), stored, {"ANTHROPIC_API_KEY": "k"})
 
     assert (choice.provider.name, choice.model) == ("anthropic", "claude-sonnet-4-6")
+
+
+async def call(choice: ModelChoice) -> None:
+    with anyio.fail_after(60):
+        async for _ in choice.provider.stream(Request(model=choice.model, messages=(user("hi"),))):
+            pass
+    await choice.provider.aclose()
+
+
+@pytest.mark.parametrize("old", ["", "http://user:old@127.0.0.1:9/v1"])
+async def test_an_address_of_the_environment_is_read_again_with_its_password(old: str) -> None:
+    async with fake_openai(text_response("yes")) as server:
+        now = server.url.replace("://", "://user:pw@")
+        chooser = ModelChooser(Settings(), {"OPENAI_BASE_URL": old or now})
+        first = await chooser.choose_first(spec(), nothing_local)
+        await first.provider.aclose()
+
+        chooser = ModelChooser(Settings(), {"OPENAI_BASE_URL": now})
+        again = await choose_model(spec(resume="abc"), record_of(first), chooser, nothing_local)
+        await call(again)
+
+        assert server.headers[0]["Authorization"] == f"Basic {b64encode(b'user:pw').decode()}"
+    for choice in (first, again):
+        assert "user" not in choice.why
+        assert "user" not in repr(choice.saved)
+
+
+async def test_an_address_of_the_environment_is_kept_when_its_variable_is_gone() -> None:
+    keys = {"OPENAI_API_KEY": "k"}
+    async with fake_openai(text_response("yes")) as server:
+        chooser = ModelChooser(Settings(), {**keys, "OPENAI_BASE_URL": server.url})
+        first = await chooser.choose_first(spec(), nothing_local)
+        await first.provider.aclose()
+        chooser = ModelChooser(Settings(), keys)
+        again = await choose_model(spec(resume="abc"), record_of(first), chooser, nothing_local)
+        await call(again)
+
+        assert len(server.requests) == 1
+        assert again.saved == first.saved
+
+
+async def test_an_address_that_a_flag_named_counts_before_the_environment() -> None:
+    async with fake_openai(text_response("yes")) as server:
+        environ = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+        chooser = ModelChooser(Settings(), environ)
+        asked = spec(base_url=server.url, model="m")
+        first = await chooser.choose_first(asked, nothing_local)
+        await first.provider.aclose()
+        again = await choose_model(spec(resume="abc"), record_of(first), chooser, nothing_local)
+        await call(again)
+
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ class ModelChooser:
             return self._use_profile(profile)
         if self._settings.model:
             return self.choose_model(self._settings.model, port=spec.port)
-        if address := self._environ.get("OPENAI_BASE_URL"):
-            return self._choose_server(address, "")
+        if self._environ.get("OPENAI_BASE_URL"):
+            return self._choose_server("", "")
         for family in FAMILIES.values():
             if family.default_model and family.is_ready(self._environ):
                 return self._use_family(ModelMatch(family=family, model=family.default_model))
@@ -117,6 +117,16 @@ class ModelChooser:
         """
         profile = resolve_single(self._settings, self._environ)
         return None if profile is None else self._use_profile(profile, model)
+
+    def reads_address(self, saved: SavedModel) -> bool:
+        """Return whether the address of a saved model is now read from the environment.
+
+        The environment has the user, password and query of an address, which are never saved.
+        """
+        if not saved.base_url or (family := find_family(saved.provider)) is None:
+            return False
+        address = family.settings(self._environ).base_url
+        return bool(address) and (saved.from_environ or without_secrets(address) == saved.base_url)
 
     def find_window(self, saved: SavedModel) -> int | None:
         """Return the window that the settings give a model; None for the catalogue's."""
@@ -173,9 +183,13 @@ class ModelChooser:
                 f" {' or '.join(family.key_names)}, or name a server with --base-url, or use the"
                 f" embedded model: --model {SMOLLM2.name}"
             )
-        why = _explain(family, self._environ, base_url)
+        address = without_secrets(settings.base_url)
+        why = _explain(family, self._environ, address)
         saved = SavedModel(
-            provider=family.name, model=asked.model, base_url=without_secrets(settings.base_url)
+            provider=family.name,
+            model=asked.model,
+            base_url=address,
+            from_environ=bool(address) and not base_url,
         )
         return self._make_choice(family.make(settings), why, saved)
 
@@ -189,7 +203,7 @@ class ModelChooser:
     def _use_local(self, local: LocalServer) -> ModelChoice:
         why = f"{local.provider.name} answers on this machine, and no key is set"
         name, address = local.provider.name, without_secrets(local.base_url)
-        saved = SavedModel(provider=name, model=local.model, base_url=address)
+        saved = SavedModel(provider=name, model=local.model, base_url=address, from_environ=True)
         return self._make_choice(local.provider, why, saved)
 
     def _make_choice(

@@ -69,10 +69,10 @@ async def choose_model(
         return _keep_window(await chooser.choose_first(spec, find_local), spec)
     restored = restore_model(spec, saved)
     try:
-        choice = None
-        if restored is not spec and not (restored.provider or restored.base_url):
-            choice = chooser.choose_single(restored.model)
-        choice = choice or await chooser.choose_first(restored, find_local)
+        if restored is spec or spec.base_url:
+            choice = await chooser.choose_first(restored, find_local)
+        else:
+            choice = await _choose_saved(restored, saved, chooser, find_local)
         if choice.saved is not None and not (spec.base_url or spec.provider):
             await _check_server(choice.saved)
     except ConfigError as error:
@@ -80,6 +80,20 @@ async def choose_model(
             raise
         raise _explain(record, saved, error) from error
     return _keep_window(choice, restored)
+
+
+async def _choose_saved(
+    restored: SessionSpec, saved: SavedModel, chooser: ModelChooser, find_local: FindLocal
+) -> ModelChoice:
+    """Choose the provider and the address that the session used."""
+    if not saved.provider and (single := chooser.choose_single(restored.model)) is not None:
+        return single
+    if chooser.reads_address(saved):
+        return await chooser.choose_first(structs.replace(restored, base_url=""), find_local)
+    choice = await chooser.choose_first(restored, find_local)
+    if choice.saved is None or not saved.from_environ:
+        return choice
+    return replace(choice, saved=structs.replace(choice.saved, from_environ=True))
 
 
 async def _choose_by_name(

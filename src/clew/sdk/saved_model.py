@@ -28,6 +28,8 @@ class SavedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings, which has no name."""
     base_url: str = ""
     """The address of the server; empty for the provider's own."""
+    from_environ: bool = False
+    """True if the user did not name the address, so that a variable that names one counts."""
     window: int | None = None
     """The window that the user set; None for the model's own."""
 
