@@ -56,9 +56,7 @@ def make_app(session: FakeSession, *events: Event) -> PlainApp:
     app = PlainApp(cast("SessionClient", session), run_now, theme=THEME, width=lambda: 80)
     app.start(SNAPSHOT)
     for number, event in enumerate(events, 1):
-        app.receive(
-            Envelope(seq=number, session_id=SessionId("s1"), at=float(number), event=event)
-        )
+        app.receive(Envelope(seq=number, session_id=SessionId("s1"), at=float(number), event=event))
     return app
 
 

@@ -50,7 +50,9 @@ async def _copy(host: CommandHost, arguments: str) -> CommandResult:
 
 async def _show(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        raise SessionError("give the number of an entry, such as /show entry 12; /history lists them")
+        raise SessionError(
+            "give the number of an entry, such as /show entry 12; /history lists them"
+        )
     entry = _find_entry(host, arguments.removeprefix("entry "))
     text = _readable(entry) or describe_entry(entry)
     author = entry_author(entry.body)
