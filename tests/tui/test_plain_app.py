@@ -47,7 +47,7 @@ class Keyboard(io.StringIO):
         super().__init__()
         self._arrive = arrive
 
-    def readline(self, _size: int | None = -1, /) -> str:
+    def readline(self, _size: int | None = -1, /) -> str:  # type: ignore[override]
         self._arrive()
         return ""
 
