@@ -88,7 +88,7 @@ async def test_the_input_stays_active_while_an_answer_arrives(place: Place) -> N
         await person.until(lambda: person.line == "> and then")
         person.types(f"{ENTER}also this{ENTER}")
         await person.sees("queued: and then", "queued: also this  (↑ edits)")
-        assert "2 queued" in person.status
+        await person.until(lambda: "2 queued" in person.status)
         person.types(UP)
         await person.until(lambda: "queued" not in "\n".join(person.lines))
         assert person.lines[-3:-1] == ["> and then", "  also this"]
