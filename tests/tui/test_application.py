@@ -246,3 +246,52 @@ async def test_only_two_presses_of_escape_in_a_row_edit_the_previous_prompt(tmp_
         assert seen.app.parts.input.buffer.text == "one"
         await seen.press(f" more{ENTER}")
         assert seen.session.lines == ["/rewind conversation #2", "one more"]
+
+
+@pytest.mark.req("TUI-1", "PRM-3")
+@pytest.mark.parametrize("key", [ENTER, "\n", "Y", "s"])
+async def test_alt_and_a_key_never_approves_a_call(tmp_path: Path, key: str) -> None:
+    async with stage(tmp_path) as seen:
+        await seen.receive(UserMessage(text="go"), request(1))
+        seen.arm()
+        await seen.press("tno")
+        await seen.press(f"{ESC}{key}")
+        assert seen.session.answers == []
+        if key in (ENTER, "\n"):
+            await seen.press("\nuse b")
+            assert seen.app.parts.input.reply.text == "no\n\nuse b"
+            await seen.press(ENTER)
+            assert seen.session.answers == [("q1", Approval.NO, "no\n\nuse b")]
+        else:
+            seen.arm()
+            await seen.press(f"{ESC}{key}")
+            assert (seen.session.aborts, seen.session.answers) == (1, [])
+
+
+@pytest.mark.req("TUI-1")
+async def test_the_keys_of_the_input_leave_a_reply_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("VISUAL", "")
+    monkeypatch.setenv("EDITOR", "")
+    async with stage(tmp_path) as seen:
+        await seen.receive(UserMessage(text="go"), request(1))
+        seen.arm()
+        await seen.press("tno\x07\x16")
+        assert seen.app.parts.hint == ""
+        assert seen.app.parts.input.reply.text == "no"
+
+
+@pytest.mark.req("TUI-1")
+async def test_keys_of_the_settings_work_while_a_question_is_open(tmp_path: Path) -> None:
+    chosen = {"cycle-mode": "c-t", "interrupt": "c-x c-k", "redraw": "no-key"}
+    async with stage(tmp_path, options=TerminalOptions(keys=chosen)) as seen:
+        await seen.receive(UserMessage(text="go"), request(1))
+        seen.arm()
+        await seen.press("\x14")
+        assert [str(mode) for mode in seen.session.modes] == ["acceptEdits"]
+        await seen.press("\x18\x0b")
+        assert seen.session.aborts == 1
+        await seen.press("\x18y")
+        assert seen.session.answers == [("q1", Approval.ONCE, "")]

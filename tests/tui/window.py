@@ -204,7 +204,7 @@ class _Stdout(io.StringIO):
         return True
 
 
-def _run_now(work: Callable[[], Awaitable[Any]]) -> "Future[Any]":
+def run_now(work: Callable[[], Awaitable[Any]]) -> "Future[Any]":
     """Run a function that never waits."""
     future: Future[Any] = Future()
     try:
@@ -229,7 +229,7 @@ async def stage(
         output = FrameOutput(_Stdout(play.write), lambda: play.size, term="xterm", enable_cpr=False)
         play.app = app = App(
             cast("SessionClient", play.session),
-            _run_now,
+            run_now,
             history=PromptHistory(folder / "history"),
             folder=folder,
             terminal=(keys, output),

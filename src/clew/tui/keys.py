@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.filters import (
@@ -40,6 +41,10 @@ DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "redraw": "c-l",
 }
 """The actions whose keys the settings can change, and their keys. `interrupt` is Esc as well."""
+_WHILE_ASKED: Final = ("cycle-mode", "expand", "interrupt", "redraw")
+"""The actions whose keys also work while a question is open."""
+_ON_INPUT: Final = ("external-editor", "paste-image")
+"""The actions that change the input; their keys do nothing while a reply is written."""
 
 
 def make_keys(
@@ -56,11 +61,11 @@ def make_keys(
     keys = KeyBindings()
     _bind_input(keys, actions, parts)
     problems = _bind_chosen(keys, actions, parts, chosen)
-    _bind_everywhere(keys, actions)
+    _bind_everywhere(keys, actions, parts.questions)
     _bind_reply(keys, answers, parts.input.reply)
     # Last: the newest binding of a key counts.
     _bind_answers(keys, answers, parts)
-    _bind_asked(keys, actions, parts.questions)
+    _bind_asked(keys, actions, answers, parts.questions)
     return keys, problems
 
 
@@ -73,7 +78,7 @@ def _bind_chosen(
         "expand": actions.expand,
         "external-editor": actions.open_editor,
         "interrupt": actions.interrupt,
-        "newline": lambda: parts.input.buffer.insert_text("\n"),
+        "newline": lambda: get_app().current_buffer.insert_text("\n"),
         "paste-image": actions.paste_image,
         "redraw": actions.redraw,
     }
@@ -86,16 +91,26 @@ def _bind_chosen(
     for name, handler in handlers.items():
         wanted = chosen.get(name, DEFAULT_KEYS[name])
         try:
-            _bind(keys, wanted, handler)
+            _bind(keys, wanted, handler, parts, action=name)
         except ValueError:
             problems.append(f"terminal.keyBindings: {name}: there is no key {wanted}")
-            _bind(keys, DEFAULT_KEYS[name], handler)
+            _bind(keys, DEFAULT_KEYS[name], handler, parts, action=name)
     return problems
 
 
-def _bind(keys: KeyBindings, names: str, handler: Callable[[], None]) -> None:
-    if names.strip():
-        keys.add(*names.split(), filter=~is_searching)(lambda _: handler())
+def _bind(
+    keys: KeyBindings, names: str, handler: Callable[[], None], parts: Parts, *, action: str
+) -> None:
+    if not names.strip():
+        return
+    if action in _WHILE_ASKED:
+        asked = _is_asked(parts.questions)
+        add = keys.add(*names.split(), filter=asked | ~is_searching, eager=asked)
+    elif action in _ON_INPUT:
+        add = keys.add(*names.split(), filter=has_focus(parts.input.buffer))
+    else:
+        add = keys.add(*names.split(), filter=~is_searching)
+    add(lambda _: handler())
 
 
 def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
@@ -131,18 +146,20 @@ def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
     def _close_menu(_: KeyPressEvent) -> None:
         buffer.cancel_completion()
 
-    @keys.add("c-d", filter=here)
+    @keys.add("c-d", filter=here, eager=_is_asked(parts.questions))
     def _leave(_: KeyPressEvent) -> None:
         actions.delete_or_quit()
 
 
-def _bind_everywhere(keys: KeyBindings, actions: Actions) -> None:
+def _bind_everywhere(keys: KeyBindings, actions: Actions, questions: QuestionList) -> None:
+    on_posix = Condition(lambda: os.name == "posix")
+
     @keys.add("c-c", filter=~is_searching)
     @keys.add("<sigint>")
     def _clear(_: KeyPressEvent) -> None:
         actions.clear_or_quit()
 
-    @keys.add("c-z", filter=Condition(lambda: os.name == "posix"))
+    @keys.add("c-z", filter=on_posix, eager=_is_asked(questions))
     def _suspend(event: KeyPressEvent) -> None:
         event.app.suspend_to_background()
 
@@ -153,6 +170,11 @@ def _bind_reply(keys: KeyBindings, answers: QuestionActions, reply: Buffer) -> N
     @keys.add("enter", filter=here)
     def _send(_: KeyPressEvent) -> None:
         answers.send_reply()
+
+    @keys.add("escape", "enter", filter=here)
+    @keys.add("escape", "c-j", filter=here)
+    def _begin_line(_: KeyPressEvent) -> None:
+        reply.insert_text("\n")
 
     @keys.add("escape", filter=here)
     @keys.add("c-c", filter=here)
@@ -168,7 +190,7 @@ def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: Parts) -> 
     questions, buffer = parts.questions, parts.input.buffer
     asked = _is_asked(questions)
 
-    @keys.add(Keys.Any, filter=asked, eager=True)
+    @keys.add(Keys.Any, filter=asked & ~_starts_sequence(keys), eager=True)
     def _press(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
         if key == "v":
@@ -190,8 +212,20 @@ def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: Parts) -> 
         keys.add(name, filter=asked, eager=True)(lambda _, step=step: questions.switch(step))
 
 
-def _bind_asked(keys: KeyBindings, actions: Actions, questions: QuestionList) -> None:
-    """Bind the other keys that work while a question is open."""
+def _starts_sequence(keys: KeyBindings) -> Condition:
+    """Return whether the pressed keys start a sequence that works while a question is open."""
+
+    def check() -> bool:
+        pressed = tuple(one.key for one in get_app().key_processor.key_buffer)
+        return any(one.eager() for one in keys.get_bindings_starting_with_keys(pressed))
+
+    return Condition(check)
+
+
+def _bind_asked(
+    keys: KeyBindings, actions: Actions, answers: QuestionActions, questions: QuestionList
+) -> None:
+    """Bind the keys that interrupt while a question is open."""
     asked = _is_asked(questions)
 
     @keys.add("escape", filter=asked, eager=True)
@@ -199,16 +233,8 @@ def _bind_asked(keys: KeyBindings, actions: Actions, questions: QuestionList) ->
     @keys.add("<sigint>", filter=asked, eager=True)
     def _interrupt(_: KeyPressEvent) -> None:
         actions.interrupt()
-
-    for passed in ("c-d", "c-l", "c-o", "c-z", "s-tab"):
-        _pass_through(keys, passed, asked)
-
-
-def _pass_through(keys: KeyBindings, name: str, asked: Condition) -> None:
-    """Bind a key to what it does when nothing is asked."""
-    plain = [one for one in keys.bindings if one.keys == (name,) and not one.eager()]
-    for binding in plain[-1:]:
-        keys.add(name, filter=asked, eager=True)(binding.handler)
+        # Alt and a key arrive as Esc and that key: it is no answer.
+        answers.disarm()
 
 
 def complete(buffer: Buffer) -> None:

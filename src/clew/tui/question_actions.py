@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from prompt_toolkit.document import Document
@@ -39,16 +40,22 @@ class QuestionActions:
 
     def arm_soon(self) -> None:
         """Let keys answer the open question once the user can have seen it."""
-        if self._parts.questions.current is not None and not self._parts.questions.is_armed:
-            self._parts.feed.later(_ARM_AFTER, self._arm)
+        request = self._parts.questions.current
+        if request is not None and not self._parts.questions.is_armed:
+            self._parts.feed.later(_ARM_AFTER, partial(self._arm, request))
 
-    def _arm(self) -> None:
+    def disarm(self) -> None:
+        """Let no key answer the open question for a moment."""
+        self._parts.questions.is_armed = False
+        self.arm_soon()
+
+    def _arm(self, request: PermissionRequest) -> None:
         parts = self._parts
-        if parts.questions.current is None or parts.questions.is_armed:
+        if parts.questions.current != request or parts.questions.is_armed:
             return
         rest = self._last_key + _PAUSE - time.monotonic()
         if parts.input.buffer.text and rest > 0:
-            parts.feed.later(rest, self._arm)
+            parts.feed.later(rest, partial(self._arm, request))
         else:
             parts.questions.is_armed = True
             parts.feed.wake()
@@ -71,7 +78,8 @@ class QuestionActions:
         request, text = self._parts.questions.current, self._parts.input.reply.text.strip()
         choice = self._parts.questions.writing
         self._parts.input.reply.reset()
-        self.cancel_reply()
+        self._parts.questions.writing = None
+        self.close_reply()
         if request is not None and choice is not None:
             self._parts.conversation.answer(request.request_id, choice.approval, text)
             self._parts.questions.remove(request.request_id)
@@ -81,6 +89,8 @@ class QuestionActions:
         """Go back from the text to the choices."""
         self._parts.questions.writing = None
         self.close_reply()
+        # Alt and a key arrive as Esc and that key: it is no answer.
+        self.disarm()
 
     def close_reply(self) -> None:
         """Give the keys back to the input when nothing is written to the model any more."""
