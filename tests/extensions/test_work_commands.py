@@ -102,6 +102,7 @@ async def test_show_prints_an_entry_in_full(tmp_path: Path) -> None:
         assert result.effect == ShowEntry(host.session.journal.entries[3].id)
         assert result.message.startswith("#4  Read\n")
         assert "line 1499" in result.message
+        assert await host.run("/show entry 4") == result
         assert "m" in (await host.run("/show #1")).message
         assert not (await host.run("/show")).success
 

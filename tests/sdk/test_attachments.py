@@ -4,15 +4,18 @@ import json
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.errors import ContextError, PromptBlocked, RunStopped
 from clew.core.messages import Image, Message, Role, Text
 from clew.core.models import ModelFacts
 from clew.core.permissions import Risk
 from clew.providers.scripted import ScriptedProvider, call_reply
+from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.sdk.client import PromptInput, wait_for_run
 from clew.sdk.session import InteractiveSession
 from clew.stores.memory import MemoryStore
@@ -200,6 +203,55 @@ async def test_another_session_is_attached_as_a_digest(place: Place) -> None:
 
         assert calls(session) == ["Recall", "Recall"]
         assert all("Minotaur" in text and session_id in text for text in results(session))
+
+
+async def test_a_session_of_another_project_is_not_attached(place: Place) -> None:
+    store, other = MemoryStore(), place.root / "other"
+    other.mkdir()
+    async with place.session(["It is in the cellar."], store=store, cwd=other) as first:
+        await first.run("Where is the Minotaur?")
+        session_id = first.get_session_id()
+
+    heard = Heard()
+    recall = call_reply(("Recall", {"session": session_id}))
+    missing = call_reply(("Recall", {"session": "none"}))
+    session = place.session([recall, missing, "fine"], store=store)
+    session.on_any(heard)
+    async with session:
+        await session.run(f"Go on with @session:{session_id}.")
+
+        assert results(session) == [
+            f"Error: this project has no session {session_id}.",
+            "Error: there is no session none.",
+        ]
+        warning = f"session:{session_id} is not attached: no single session of this project"
+        assert [event.text.startswith(warning) for event in heard.of("warning")] == [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ({"thinking": {"type": "adaptive"}}, [Role.USER, Role.ASSISTANT, Role.TOOL]),
+        ({"thinking": {"type": "enabled", "budget_tokens": 2_048}}, [Role.USER]),
+        (
+            {"additionalModelRequestFields": {"reasoning_config": {"type": "enabled"}}},
+            [Role.USER],
+        ),
+    ],
+)
+async def test_a_file_does_not_switch_thinking_off(
+    place: Place, options: dict[str, Any], roles: list[Role]
+) -> None:
+    place.write("a.txt", "alpha")
+    async with place.session(["fine"], request_options=options) as session:
+        await session.run("Explain @a.txt")
+
+        (request,) = place.provider.requests
+        assert [message.role for message in request.messages] == roles
+        reader = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
+        encoded = json.loads(encode(request, message_cache(reader)))
+        assert encoded.get("thinking") == options.get("thinking")
+        assert "alpha" in json.dumps(encoded["messages"])
 
 
 async def test_a_model_without_tools_reads_attachments_in_the_prompt(place: Place) -> None:

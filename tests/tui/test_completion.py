@@ -2,11 +2,13 @@
 
 import pytest
 
+from clew.sdk.client import CommandInfo
 from clew.tui.completion import (
     CommandItem,
     Completion,
     complete_command,
     find_mention,
+    make_menu,
 )
 
 OFFERS = (
@@ -39,6 +41,13 @@ def test_commands_and_subcommands_are_completed(line: str, found: list[str]) -> 
 
 def test_a_completion_has_a_description() -> None:
     assert complete_command("/com", OFFERS) == [Completion("/compact", meta="smaller")]
+
+
+def test_the_menu_describes_what_the_terminal_does_itself() -> None:
+    menu = make_menu([CommandInfo(name="show", description="show an entry")])
+
+    assert [item.name for item in menu] == ["show", "quit"]
+    assert menu[0].meta.startswith("print a folded block")
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,23 @@ def test_titles_and_copies_hold_no_control_sequence_of_others() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("term", "text", "told"),
+    [
+        ("xterm", "short", "copied to the clipboard"),
+        ("xterm", "x" * 80_000, "only 74,994 of 80,000 bytes were copied"),
+        ("linux", "short", "not copied"),
+    ],
+)
+def test_a_copy_says_whether_it_is_on_the_clipboard(term: str, text: str, told: str) -> None:
+    screen = Screen()
+
+    notice = Notifier(make_output(screen), TerminalOptions(), term=term).copy(text)
+
+    assert notice.text.startswith(told)
+    assert bool(screen.getvalue()) is (term == "xterm")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 async def test_a_status_command_reads_facts_and_has_little_time(tmp_path: Path) -> None:
     facts = describe_status(SessionStatus(model="m1", mode="plan", cost_usd=0.5), cwd="/x")

@@ -249,6 +249,16 @@ class _Stdout(io.StringIO):
         return True
 
 
+def run_now(work: Callable[[], Awaitable[Any]]) -> "Future[Any]":
+    """Run a function that never waits."""
+    future: Future[Any] = Future()
+    try:
+        cast("Coroutine[Any, Any, Any]", work()).send(None)
+    except StopIteration as done:
+        future.set_result(done.value)
+    return future
+
+
 @asynccontextmanager
 async def stage(
     folder: Path,

@@ -33,6 +33,18 @@ def effort_fields(provider: str, model: str, effort: str) -> _Fields:
     return find(normalize_name(model), effort) if find is not None else None
 
 
+def must_think_first(fields: Mapping[str, Any]) -> bool:
+    """Return whether a tool loop must begin with thinking, as Claude with a budget requires.
+
+    Args:
+        fields: Fields of the Messages API, or of Bedrock's Converse API.
+    """
+    inner = fields.get("additionalModelRequestFields")
+    found = {**fields, **inner} if isinstance(inner, Mapping) else fields
+    thinking = found.get("thinking") or found.get("reasoning_config")
+    return isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+
+
 def _anthropic(model: str, effort: str) -> _Fields:
     found = _CLAUDE.search(model)
     version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)

@@ -2,7 +2,8 @@
 
 Text is attached as a call of the tool that reads it, with its result: so permission rules,
 redaction, truncation, clearing and recall treat it like any other file that was read. Images
-become parts of the prompt. A model that cannot call tools gets texts as parts of the prompt, too.
+become parts of the prompt. So do texts for a model that cannot call tools, or that must think
+before its first call: a call without thinking would switch thinking off for the whole run.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ from clew.core.events import ToolEnded, Warned
 from clew.core.ids import SessionId, new_call_id
 from clew.core.messages import Image, Part, Text, ToolCall
 from clew.core.text import one_line, truncate_middle
-from clew.session.references import Reference, find_references, is_image_name
+from clew.providers.effort import must_think_first
+from clew.session.references import SESSION, Reference, find_references, is_image_name
 from clew.session.state import SessionState
 from clew.session.tool_execution import (
     CallOutcome,
@@ -51,13 +53,16 @@ async def find_attachments(
                 f"{len(found)} attachments are too many: the first {MOST_ATTACHMENTS} are attached"
             )
         )
+    as_calls = state.journal.view.setup.model.calls_tools and not must_think_first(
+        state.make_request_options()
+    )
     parts: list[Part] = []
     calls: list[ToolCall] = []
     for call in found[:MOST_ATTACHMENTS]:
         path = str(call.decode_arguments().get("file_path", ""))
         if is_image_name(path):
             parts += await _attach_image(state, call, path)
-        elif state.journal.view.setup.model.calls_tools:
+        elif as_calls:
             calls.append(call)
         else:
             parts.append(await _attach_text(state, call))
@@ -111,9 +116,10 @@ def _is_too_large(folder: Path) -> bool:
 
 
 async def _find_session(state: SessionState, names: Sequence[str]) -> SessionId | None:
-    """Return the session with that id, name, or beginning of an id."""
+    """Return the session of this project with that id, name, or beginning of an id."""
+    cwd = state.journal.record.cwd
     try:
-        known = await state.options["store"].sessions(limit=_MOST_SESSIONS)
+        known = await state.options["store"].sessions(cwd=cwd, limit=_MOST_SESSIONS)
     except StoreError as error:
         state.emit(Warned(f"no session is attached: {error}"))
         return None
@@ -122,6 +128,9 @@ async def _find_session(state: SessionState, names: Sequence[str]) -> SessionId 
         close = [one.id for one in known if name and one.id.startswith(name)]
         if len(set(exact or close)) == 1:
             return (exact or close)[0]
+    name = one_line(names[-1], _SHOWN)
+    why = "no single session of this project has that id or name"
+    state.emit(Warned(f"{SESSION}{name} is not attached: {why}"))
     return None
 
 
@@ -142,7 +151,7 @@ async def _attach_image(state: SessionState, call: ToolCall, path: str) -> list[
 
 
 async def _attach_text(state: SessionState, call: ToolCall) -> Part:
-    """Return a text as a part of the prompt, for a model that cannot call tools."""
+    """Return a text as a part of the prompt."""
     output = await _read(state, call)
     limit = state.policy.output_limit(state.journal.view.setup.model.window)
     text = truncate_middle(output.text, limit)

@@ -155,7 +155,7 @@ def request_for(state: SessionState, context: ContextState) -> Request:
         settled=view.settled,
         sees=model.sees,
         cache_key=state.journal.record.id,
-        options={**(state.find_effort_fields(view.setup.effort) or {}), **state.request_options},
+        options=state.make_request_options(),
     )
 
 

@@ -145,7 +145,7 @@ async def answer_call(
 ) -> ToolOutput:
     """Search the session of a journal, or read entries, for the model."""
     if isinstance(other := arguments.get("session"), str) and other.strip():
-        return await _answer_digest(store, SessionId(other.strip()), page)
+        return await _answer_digest(store, journal, SessionId(other.strip()), page)
     request = parse_arguments(arguments)
     if request is None:
         return ToolOutput(
@@ -160,11 +160,15 @@ async def answer_call(
     return ToolOutput(text=answer.text)
 
 
-async def _answer_digest(store: Store, session_id: SessionId, page: int) -> ToolOutput:
+async def _answer_digest(
+    store: Store, journal: Journal, session_id: SessionId, page: int
+) -> ToolOutput:
     try:
+        if (await store.record(session_id)).cwd != journal.record.cwd:
+            raise SessionNotFound(f"this project has no session {session_id}")
         text = await write_session_digest(store, session_id, max_chars=page)
     except StoreError as error:
-        return ToolOutput(text=f"Error: {error}.", failed=True)
+        return ToolOutput(text=end_sentence(f"Error: {error}"), failed=True)
     return ToolOutput(text=text, display=text.partition("\n")[0], data={"session": session_id})
 
 

@@ -150,6 +150,11 @@ class SessionState(Struct, kw_only=True):
 
         return effort_fields(self.provider.name, self.journal.view.setup.model.name, effort)
 
+    def make_request_options(self) -> dict[str, Any]:
+        """Return the fields of the provider's API that the next request has."""
+        effort = self.find_effort_fields(self.journal.view.setup.effort)
+        return {**(effort or {}), **self.request_options}
+
     def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
         """Change the thresholds that are given.
 

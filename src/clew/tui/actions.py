@@ -9,10 +9,10 @@ from typing import Final
 from prompt_toolkit.application import get_app, run_in_terminal
 
 from clew.sdk.clipboard import NoImage, save_clipboard_image
-from clew.tui.blocks import Block
 from clew.tui.conversation import Terminal, is_quit
 from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
+from clew.tui.transcript import find_shown
 
 _TWICE_WITHIN: Final = 2.0
 """Seconds in which a key counts as pressed twice."""
@@ -54,7 +54,7 @@ class Actions:
         self._edit_after_abort = False
         if is_quit(text):
             self._leave()
-        elif (block := self._find_block(text)) is not None:
+        elif (block := find_shown(parts.transcript, text)) is not None:
             parts.printer.add(block, expanded=True)
         elif not text:
             parts.conversation.release()
@@ -179,17 +179,6 @@ class Actions:
             self._parts.hint = "there is no folded block yet"
         else:
             self._parts.printer.add(newest, expanded=True)
-
-    def _find_block(self, line: str) -> Block | None:
-        """Return the block that `/show #3` names; None for other lines and unknown numbers."""
-        command, _, number = line.partition(" ")
-        number = number.strip().removeprefix("#")
-        if command.lower() != "/show":
-            return None
-        if not number:
-            return self._parts.transcript.newest
-        is_number = number.isascii() and number.isdecimal()
-        return self._parts.transcript.find(int(number[:9])) if is_number else None
 
     def redraw(self) -> None:
         """Draw the live area again."""

@@ -227,7 +227,7 @@ class App:
         """Apply the effect of a command that concerns the terminal."""
         match effect:
             case CopyText(text=text):
-                self._notifier.copy(text)
+                self.show(self._notifier.copy(text))
             case SetTheme(theme=name):
                 theme = self.parts.printer.theme
                 self.parts.printer.theme = make_theme(

@@ -10,7 +10,7 @@ from clew.sdk.client import CommandInfo
 _MENTION = re.compile(r'(?:^|\s)(@(?:"[^"\n]*|[^\s"]*))$')
 _MAX_META = 80
 _QUIT = "exit; you can resume later"
-_SHOW = "print a folded block in full, such as /show #3"
+_SHOW = "print a folded block in full, such as /show #3; /show entry 3 prints an entry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,9 @@ class CommandItem:
 
 def make_menu(commands: Sequence[CommandInfo]) -> list[CommandItem]:
     """Return the menu of a session's commands, and those of the terminal itself."""
-    items = [_menu_item(command) for command in commands]
-    names = {item.name for item in items}
-    own = [CommandItem("show", _SHOW), CommandItem("quit", _QUIT)]
-    return [*items, *(item for item in own if item.name not in names)]
+    own = {"show": CommandItem("show", _SHOW), "quit": CommandItem("quit", _QUIT)}
+    items = {command.name: _menu_item(command) for command in commands}
+    return list((items | own).values())
 
 
 def _menu_item(command: CommandInfo) -> CommandItem:

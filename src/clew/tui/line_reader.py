@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from clew.tui.standard_output import OutputLost, write_out
 
@@ -23,10 +23,15 @@ class LineReader:
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401, PLC0415 - gives `input` line editing
 
-    def read_all(self) -> Iterator[str]:
-        """Yield the lines that are not empty, until end of file, or Ctrl-C twice."""
+    def read_all(self, prepare: Callable[[], None]) -> Iterator[str]:
+        """Yield the lines that are not empty, until end of file, or Ctrl-C twice.
+
+        Args:
+            prepare: Called before each line is read.
+        """
         warned = False
         while not self.is_closed:
+            prepare()
             try:
                 line = self.read(_PROMPT).strip()
             except EOFError:

@@ -8,6 +8,7 @@ from typing import Final
 from prompt_toolkit.output import Output
 
 from clew.core.sanitize import sanitize_line
+from clew.tui.blocks import Notice
 from clew.tui.options import TerminalOptions
 
 _MAX_TITLE: Final = 80
@@ -59,12 +60,21 @@ class Notifier:
             self._output.write_raw("\x1b]2;\x1b\\")
             self._output.flush()
 
-    def copy(self, text: str) -> None:
-        """Put a text on the clipboard, with OSC 52; terminals may ignore it."""
-        if self._has_osc:
-            data = base64.b64encode(text.encode(errors="replace")[:_MAX_COPY]).decode()
-            self._output.write_raw(f"\x1b]52;c;{data}\x1b\\")
-            self._output.flush()
+    def copy(self, text: str) -> Notice:
+        """Put a text on the clipboard, with OSC 52; returns what to tell the user.
+
+        Terminals may ignore it, and do not say so.
+        """
+        if not self._has_osc:
+            return Notice("not copied: this terminal has no clipboard", "warning")
+        whole = text.encode(errors="replace")
+        data = base64.b64encode(whole[:_MAX_COPY]).decode()
+        self._output.write_raw(f"\x1b]52;c;{data}\x1b\\")
+        self._output.flush()
+        if len(whole) > _MAX_COPY:
+            size = f"{_MAX_COPY:,} of {len(whole):,} bytes"
+            return Notice(f"only {size} were copied; /export writes all of it to a file", "warning")
+        return Notice("copied to the clipboard of the terminal")
 
     def notify(self, text: str) -> None:
         """Tell the user something, unless a key was pressed a moment ago."""

@@ -1,7 +1,7 @@
 """Lists to choose from: which session to open, and whether to trust a folder."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clew.core.sanitize import sanitize
@@ -18,7 +18,14 @@ class Row:
     """The key that chooses it; its number by default."""
 
 
-def pick(question: str, rows: Sequence[Row], *, theme: Theme, live: bool) -> int | None:
+def pick(
+    question: str,
+    rows: Sequence[Row],
+    *,
+    theme: Theme,
+    live: bool,
+    read: Callable[[str], str] = input,
+) -> int | None:
     """Let the user choose a row; returns its place, or None for none of them.
 
     Keys that were pressed before the question was shown do not answer it.
@@ -29,6 +36,7 @@ def pick(question: str, rows: Sequence[Row], *, theme: Theme, live: bool) -> int
         theme: How text is shown.
         live: Draw a list to select from, with arrows, keys or numbers. Otherwise, the list is
             printed and an answer is read as a line.
+        read: Shows a prompt and reads a line, if the list is not live.
     """
     if live:
         from clew.tui.picker_list import PickerList  # noqa: PLC0415 - prompt_toolkit is slow to load
@@ -41,7 +49,7 @@ def pick(question: str, rows: Sequence[Row], *, theme: Theme, live: bool) -> int
     while True:
         write_out("")
         try:
-            typed = input("choose: ").strip().lower()
+            typed = read("choose: ").strip().lower()
         except (EOFError, KeyboardInterrupt):
             write_out("\n")
             return None

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
-from clew.sdk.client import SessionClient, SessionSnapshot
+from clew.sdk.client import CopyText, SessionClient, SessionSnapshot
 from clew.tui.blocks import Block, CommandReply, UserPrompt
 from clew.tui.conversation import Conversation, is_quit
 from clew.tui.leave import Leave, Quit, leave_for
@@ -24,7 +24,7 @@ from clew.tui.rendering import render_block
 from clew.tui.standard_output import OutputLost, write_out
 from clew.tui.status import StatusTracker, status_line
 from clew.tui.theme import Theme
-from clew.tui.transcript import Transcript
+from clew.tui.transcript import Transcript, find_shown
 
 _T = TypeVar("_T")
 Start: TypeAlias = "Callable[[Callable[[], Awaitable[object]]], Future[object]]"
@@ -63,11 +63,6 @@ class PlainApp:
         self._lines = LineReader()
         self._is_aborting = False
 
-    @property
-    def has_shown(self) -> bool:
-        """True when a block was printed."""
-        return self._last is not None
-
     def start(self, now: SessionSnapshot) -> None:
         """Take the state of a session that was just opened."""
         self._status.start(now)
@@ -87,12 +82,28 @@ class PlainApp:
         Raises:
             OutputLost: Standard output is closed.
         """
-        typed = takewhile(lambda line: not is_quit(line), self._lines.read_all())
+        self._leave = None
+        self._catch_up()
+        typed = takewhile(lambda line: not is_quit(line), self._lines.read_all(self._catch_up))
         for line in chain([first] if first else [], typed):
+            if (block := find_shown(self._transcript, line)) is not None:
+                self._print(block, expanded=True)
+                continue
             self._carry_out(line)
             if self._leave is not None:
                 return self._leave
+        self._catch_up()
         return Quit()
+
+    def read_line(self, prompt: str) -> str:
+        """Read a line that is no prompt; signals end it as they end the reading of prompts.
+
+        Raises:
+            EOFError: There is no more input, or a signal ends the program.
+            KeyboardInterrupt: The user pressed Ctrl-C.
+            OutputLost: Standard output is closed.
+        """
+        return self._lines.read(prompt)
 
     def interrupt(self, _number: int, _frame: FrameType | None) -> None:
         """Handle the signal that Ctrl-C sends."""
@@ -130,8 +141,11 @@ class PlainApp:
         self.show(CommandReply(text=f"not sent: {text}", failed=True))
 
     def apply_effect(self, effect: object) -> None:
-        """Apply the effect of a command: open another session."""
-        self._leave = leave_for(effect)
+        """Apply the effect of a command: open another session, or print a text to copy."""
+        if isinstance(effect, CopyText):
+            self.show(CommandReply(text=effect.text))
+        else:
+            self._leave = leave_for(effect)
 
     def later(self, _seconds: float, work: Callable[[], None]) -> None:
         """Call a function soon."""
@@ -145,12 +159,20 @@ class PlainApp:
         self._conversation.submit(line)
         while not self._conversation.is_idle:
             self._take(self._inbox.get())
-        while not self._inbox.empty():
-            self._take(self._inbox.get())
+        self._take_all()
         self._lines.check()
         if self._status.status != before:
             parts = status_line(self._status.status, self._width())
             write_out(self._theme.encodable("".join(part.text for part in parts)) + "\n")
+
+    def _catch_up(self) -> None:
+        """Show what happened while no line was carried out."""
+        self._is_aborting = self._lines.is_closed
+        self._take_all()
+
+    def _take_all(self) -> None:
+        while not self._inbox.empty():
+            self._take(self._inbox.get())
 
     def _take(self, item: "Envelope | Callable[[], None] | _Interrupted") -> None:
         match item:

@@ -201,7 +201,7 @@ class _Program:
             app.lose(await wait_for_reader_exit())
             launched.session.abort()
 
-        signal.signal(signal.SIGINT, app.interrupt)
+        before = signal.signal(signal.SIGINT, app.interrupt)
         watcher = self._portal.start_task_soon(watch)
         try:
             with (
@@ -213,9 +213,11 @@ class _Program:
                     self._first = ""
                     if not isinstance(leave, Pick):
                         return leave
-                    if (other := self._pick(launched, leave.candidates)) is not None:
+                    other = self._pick(launched, leave.candidates, read=app.read_line)
+                    if other is not None:
                         return Open(other)
         finally:
+            signal.signal(signal.SIGINT, before)
             watcher.cancel()
 
     @contextmanager
@@ -246,7 +248,13 @@ class _Program:
         self.left_by = number
         leave()
 
-    def _pick(self, launched: LaunchedSession, candidates: tuple[str, ...]) -> str | None:
+    def _pick(
+        self,
+        launched: LaunchedSession,
+        candidates: tuple[str, ...],
+        *,
+        read: Callable[[str], str] = input,
+    ) -> str | None:
         """List sessions and ask which one to open; an empty id is a new one, None is to stay."""
         found = self._portal.call(launched.other_sessions)
         records = [one for one in found if not candidates or one.id in candidates][:_MAX_SESSIONS]
@@ -259,6 +267,7 @@ class _Program:
             [*rows, Row("a new session", key="n")],
             theme=self._theme,
             live=self._is_live,
+            read=read,
         )
         if place is None:
             return None

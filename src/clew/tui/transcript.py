@@ -39,6 +39,7 @@ from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
     EXIT_PLAN_MODE,
     Block,
+    CommandReply,
     Foldable,
     LiveBlock,
     Notice,
@@ -233,3 +234,26 @@ class Transcript:
 
     def _end_text(self, at: float) -> Sequence[Block]:
         return [*self._thinking.close(at), *self._answer.close()]
+
+
+def find_shown(transcript: Transcript, line: str) -> Block | None:
+    """Return what `/show` or `/show #3` prints; None for every other line.
+
+    A number is that of a block, never that of a journal entry: the session itself carries out
+    `/show entry 3`.
+    """
+    command, _, number = line.partition(" ")
+    number = number.strip().removeprefix("#")
+    if command.lower() != "/show":
+        return None
+    if not number:
+        return transcript.newest or _reject("there is no folded block yet")
+    if not (number.isascii() and number.isdecimal()):
+        return None
+    return transcript.find(int(number[:9])) or _reject(
+        f"there is no folded block #{number[:9]}; /show entry {number[:9]} shows the journal entry"
+    )
+
+
+def _reject(why: str) -> Block:
+    return CommandReply(text=f"clew: {why}", failed=True)

@@ -41,7 +41,7 @@ async def _copy(host: CommandHost, arguments: str) -> CommandResult:
     text = _readable(entry)
     lines = text.count("\n") + 1
     return build_result(
-        [f"copied #{entry.id}: {len(text):,} characters, {pluralize(lines, 'line')}"],
+        [f"#{entry.id}: {len(text):,} characters, {pluralize(lines, 'line')}"],
         CopyText(text),
         entry=entry.id,
         text=text,
@@ -50,8 +50,10 @@ async def _copy(host: CommandHost, arguments: str) -> CommandResult:
 
 async def _show(host: CommandHost, arguments: str) -> CommandResult:
     if not arguments:
-        raise SessionError("give the number of an entry, such as /show #12; /history lists them")
-    entry = _find_entry(host, arguments)
+        raise SessionError(
+            "give the number of an entry, such as /show entry 12; /history lists them"
+        )
+    entry = _find_entry(host, arguments.removeprefix("entry "))
     text = _readable(entry) or describe_entry(entry)
     author = entry_author(entry.body)
     return build_result(
@@ -181,7 +183,7 @@ TRANSCRIPT_COMMANDS: tuple[Builtin, ...] = (
         Command(
             name="show",
             description="show an entry in full, such as the result of a tool",
-            argument_hint="#entry",
+            argument_hint="entry N",
         ),
         _show,
     ),
