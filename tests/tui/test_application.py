@@ -8,6 +8,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.core.errors import ClewError
 from clew.core.events import (
@@ -27,12 +28,13 @@ from clew.core.events import (
 from clew.core.ids import CallId, EntryId, RunId
 from clew.core.permissions import Approval, Risk
 from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
 from clew.tui.blocks import Block
 from clew.tui.options import TerminalOptions
 from clew.tui.rendering import render_block
 from clew.tui.theme import make_theme
 from clew.tui.transcript import Transcript
-from tests.tui.window import STATE, Stage, draw, join_events, stage
+from tests.tui.window import SNAPSHOT, STATE, Stage, draw, join_events, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -171,6 +173,16 @@ async def test_several_questions_are_a_list_and_typed_text_is_no_answer(tmp_path
         await seen.press("y")
         assert seen.session.answers[1:] == [("q1", Approval.ONCE, "")]
         assert seen.app.parts.input.buffer.text == "yes"
+
+
+@pytest.mark.req("TUI-1")
+async def test_a_resumed_session_shows_its_todo_list_in_the_next_run(tmp_path: Path) -> None:
+    async with stage(tmp_path) as play:
+        play.app.start(replace(SNAPSHOT, todos=(TodoItem(content="follow the thread"),)))
+        await play.receive(UserMessage(text="go on"))
+
+        shown = "\n".join(play.window.lines_so_far)
+        assert shown.index("❯ go on") < shown.rindex("follow the thread")
 
 
 @pytest.mark.req("TUI-1")

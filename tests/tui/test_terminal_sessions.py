@@ -513,7 +513,7 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
                 r"❯ 1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", "\n".join(shown)
             )
             person.types(f"{DOWN}{UP}{ENTER}")
-            await person.sees("session maze: 3 entries", "  you: begin the maze", "  answer: first")
+            await person.sees("session maze: 3 entries", "❯ begin the maze", "first")
             assert person.status.startswith("gpt-4o · default · maze · ")
             await person.says("where are we?")
             await person.leaves()
@@ -525,7 +525,7 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
         async with clew_for(place, *at(server, "--resume")) as person:
             await person.sees("Which session do you want to resume?", "maze  (")
             person.types("1")
-            await person.sees("session maze: 5 entries", "  answer: third")
+            await person.sees("session maze: 5 entries", "❯ where are we?", "third")
             await person.leaves()
 
 
