@@ -1,13 +1,19 @@
 """Which model answers, and why."""
 
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
 import anyio
+import msgspec
 import pytest
 
 from clew.config.schema import ContextSection, LegacySection, ModelSection, ProfileSection
 from clew.config.settings import Settings
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.messages import user
-from clew.providers.protocol import Request
+from clew.providers.openai_responses import OpenAIResponses
+from clew.providers.protocol import Provider, Request
 from clew.providers.registry import FAMILIES, find_family, find_model
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.model_choice import ModelChoice, ModelChooser
@@ -236,6 +242,61 @@ async def test_a_window_of_the_settings_counts_after_a_switch(asked: str, window
 
         assert session.get_context_state().max_tokens == window
     await board.aclose()
+
+
+@asynccontextmanager
+async def switching(
+    settings: Settings, provider: Provider | None = None
+) -> AsyncIterator[tuple[Session, ModelSwitcher]]:
+    """Open a session that can switch its model: of a caller's provider, or of the settings."""
+    chooser = ModelChooser(settings, {})
+    first = None if provider else await chooser.choose_first(flags(), nothing_local)
+    current = first.provider if first else provider
+    assert current is not None
+    board = ModelSwitcher(chooser, current=current, first=first)
+    async with Session(current, model=first.model if first else "gpt-5-mini") as session:
+        yield session, board
+    await board.aclose()
+
+
+@pytest.mark.anyio
+async def test_an_unknown_name_is_switched_to_only_if_the_server_offers_it() -> None:
+    listing = ScriptedResponse(
+        steps=[msgspec.json.encode({"data": [{"id": "ft:maze"}]})], content_type="application/json"
+    )
+    async with (
+        serve(listing, method="GET", path="/v1/models") as server,
+        aclosing(OpenAIResponses("k", base_url=f"{server.url}/v1")) as provider,
+        switching(Settings(), provider) as (session, board),
+    ):
+        before = session.get_context_state()
+        with pytest.raises(UnknownModel, match=r"'claud-sonet'; did you mean claude-sonnet-\S+\?"):
+            await board.switch(session, "claud-sonet")
+        with pytest.raises(UnknownModel, match=r"all the same: /model openai/qqqqqq$"):
+            await board.switch(session, "qqqqqq")
+        assert session.get_context_state() == before
+
+        for asked, model in [("ft:maze", "ft:maze"), ("openai/qqqqqq", "qqqqqq")]:
+            said = await board.switch(session, asked)
+            assert said == f"switched to {model}: the same provider"
+
+
+@pytest.mark.anyio
+async def test_the_embedded_model_does_not_take_other_names() -> None:
+    async with switching(Settings()) as (session, board):
+        with pytest.raises(UnknownModel, match="'claud-sonet'; did you mean claude-sonnet"):
+            await board.switch(session, "claud-sonet")
+
+
+@pytest.mark.anyio
+async def test_a_switch_can_name_a_profile_of_the_settings() -> None:
+    settings = dataclasses.replace(profile(), current_provider="")
+    async with switching(settings) as (session, board):
+        said = await board.switch(session, "work/mystery")
+
+        assert said == "switched to mystery: the provider work of the settings"
+        assert session.get_context_state().max_tokens == 5_000
+        assert "the same provider" in await board.switch(session, "riddle")
 
 
 @pytest.mark.parametrize("environ", [{}, {"OPENAI_API_KEY": "k"}])

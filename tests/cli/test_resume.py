@@ -250,6 +250,7 @@ async def test_an_address_that_a_flag_named_counts_before_the_environment() -> N
         ({"model": "claude-haiku-4-5"}, "anthropic", "claude-haiku-4-5"),
         ({"model": "gpt-5-mini"}, "openai", "gpt-5-mini"),
         ({"model": "unheard-of"}, "anthropic", "unheard-of"),
+        ({"model": "work/riddle"}, "deepseek", "riddle"),
         ({"provider": "openai"}, "openai", "gpt-5-mini"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "openai_chat", "claude-opus-4-6"),
     ],
@@ -260,7 +261,8 @@ async def test_flags_count_before_what_the_session_used(
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     stored = record("claude-opus-4-6", provider="anthropic", window=5_000)
 
-    choice = await choose(spec(resume="abc", **flags), stored, keys)
+    there = {"work": ProfileSection(type="deepseek", api_key="k" * 9)}
+    choice = await choose(spec(resume="abc", **flags), stored, keys, Settings(providers=there))
 
     assert (choice.provider.name, choice.model) == (provider, model)
     assert choice.window == (5_000 if model == "claude-opus-4-6" else None)

@@ -8,7 +8,9 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from clew.core.errors import ClewError
 from clew.core.events import (
     Event,
     PermissionRequest,
@@ -26,12 +28,13 @@ from clew.core.events import (
 from clew.core.ids import CallId, EntryId, RunId
 from clew.core.permissions import Approval, Risk
 from clew.core.results import ExecutionResult
+from clew.core.todos import TodoItem
 from clew.tui.blocks import Block
 from clew.tui.options import TerminalOptions
 from clew.tui.rendering import render_block
 from clew.tui.theme import make_theme
 from clew.tui.transcript import Transcript
-from tests.tui.window import STATE, Stage, draw, join_events, stage
+from tests.tui.window import SNAPSHOT, STATE, Stage, draw, join_events, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -173,6 +176,16 @@ async def test_several_questions_are_a_list_and_typed_text_is_no_answer(tmp_path
 
 
 @pytest.mark.req("TUI-1")
+async def test_a_resumed_session_shows_its_todo_list_in_the_next_run(tmp_path: Path) -> None:
+    async with stage(tmp_path) as play:
+        play.app.start(replace(SNAPSHOT, todos=(TodoItem(content="follow the thread"),)))
+        await play.receive(UserMessage(text="go on"))
+
+        shown = "\n".join(play.window.lines_so_far)
+        assert shown.index("❯ go on") < shown.rindex("follow the thread")
+
+
+@pytest.mark.req("TUI-1")
 async def test_prompts_wait_for_the_run_and_stay_after_a_failure(tmp_path: Path) -> None:
     async with stage(tmp_path) as seen:
         await seen.press("one\r")
@@ -186,7 +199,7 @@ async def test_prompts_wait_for_the_run_and_stay_after_a_failure(tmp_path: Path)
         assert seen.session.lines == ["one", "/context"]
         failed = RunFailed(message="no", run_id=RunId("run1"))
         await seen.receive(failed, Thinking(active=False))
-        assert any("queued: two three" in line for line in seen.window.lines_so_far)
+        assert "queued: two three  (Enter sends, ↑ edits)" in seen.window.lines_so_far
         await seen.press(ENTER)
         assert seen.session.lines == ["one", "/context", "two\nthree"]
 
@@ -295,3 +308,99 @@ async def test_keys_of_the_settings_work_while_a_question_is_open(tmp_path: Path
         assert seen.session.aborts == 1
         await seen.press("\x18y")
         assert seen.session.answers == [("q1", Approval.ONCE, "")]
+
+
+@pytest.mark.req("TUI-2")
+async def test_prompts_wait_for_a_command_where_they_can_be_edited(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        seen.session.slow.add("/compact")
+        await seen.press(f"/compact{ENTER}")
+        await seen.press(f"go on{ENTER}")
+        assert seen.session.lines == ["/compact"]
+        assert "queued: go on  (↑ edits)" in seen.window.lines_so_far
+        await seen.press(UP)
+        assert seen.app.parts.input.buffer.text == "go on"
+        await seen.press(ENTER)
+        await seen.press(ESC)
+        seen.flush_escape()
+        assert (seen.session.aborts, seen.session.lines) == (1, ["/compact"])
+        await seen.release()
+        assert seen.session.lines == ["/compact", "go on"]
+
+
+@pytest.mark.req("TUI-2")
+@pytest.mark.parametrize("slow", [(), ("two",)])
+async def test_a_prompt_that_was_cancelled_before_it_ran_is_back_in_the_input(
+    tmp_path: Path, slow: tuple[str, ...]
+) -> None:
+    cancelled = RunFailed(
+        message="the prompt was cancelled", error_type="PromptCancelled", run_id=RunId("run1")
+    )
+    async with stage(tmp_path) as seen:
+        seen.session.slow.update(slow)
+        await seen.press(f"two{ENTER}")
+        await seen.receive(cancelled)
+        await seen.release()
+        assert seen.app.parts.input.buffer.text == "two"
+        assert not seen.app.parts.conversation.is_active
+
+
+@pytest.mark.req("TUI-1")
+async def test_two_presses_of_escape_edit_the_interrupted_prompt_before_the_queue_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path) as seen:
+        await seen.press(f"one{ENTER}")
+        await seen.receive(UserMessage(text="one", run_id=RunId("run1")), Thinking(active=True))
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        await seen.press(f"two{ENTER}")
+        for _ in range(2):
+            await seen.press(ESC)
+            seen.flush_escape()
+        await seen.receive(Thinking(active=False), completed("run1"))
+        assert seen.app.parts.input.buffer.text == "one"
+        assert "queued: two  (Enter sends, ↑ edits)" in seen.window.lines_so_far
+        await seen.press(f" more{ENTER}")
+        assert seen.session.lines == ["one", "/rewind conversation #2", "one more"]
+        await seen.receive(completed("run3"))
+        assert seen.session.lines[3:] == ["two"]
+
+
+@pytest.mark.req("TUI-1")
+async def test_a_prompt_that_cannot_replace_the_previous_one_is_given_back_once(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        seen.session.errors["/rewind conversation #2"] = ClewError("no such entry")
+        for _ in range(2):
+            await seen.press(ESC)
+            seen.flush_escape()
+        await seen.press(f" more{ENTER}")
+        assert seen.app.parts.input.buffer.text == "one more"
+
+
+@pytest.mark.req("TUI-1")
+async def test_editing_the_queue_never_joins_a_prompt_to_a_shell_command(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        await seen.receive(UserMessage(text="go"), Thinking(active=True))
+        for line in ("zero", "!ls", "fix it", "then test"):
+            await seen.press(f"{line}{ENTER}")
+        taken = []
+        while seen.app.parts.list_queue():
+            await seen.press(UP)
+            taken.append(seen.app.parts.input.buffer.text)
+            seen.app.parts.input.buffer.reset()
+        assert taken == ["fix it\nthen test", "!ls", "zero"]
+
+
+@pytest.mark.req("TUI-1")
+async def test_a_skill_that_is_sent_before_the_commands_are_known_is_printed_once(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.builtins = frozenset()
+        seen.session.skills.add("/review main")
+        await seen.press(f"/review main{ENTER}")
+        await seen.receive(UserMessage(text="/review main", run_id=RunId("run1")))
+        assert [one for one in seen.window.lines_so_far if "/review" in one] == ["❯ /review main"]

@@ -11,7 +11,8 @@ from clew.providers.protocol import ReasoningChunk, TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import wait_for_run
 from clew.testing.client_streams import prompt, take_events
-from clew.tui.blocks import Answer, Block, Thinking, ToolCall, UserPrompt
+from clew.tui.blocks import Answer, Block, Notice, Thinking, ToolCall, UserPrompt
+from clew.tui.history import take_last_turn
 from clew.tui.rendering import render_block, render_preview
 from clew.tui.theme import make_theme
 from clew.tui.transcript import Transcript
@@ -104,3 +105,17 @@ async def test_an_edit_looks_the_same_before_and_after_it_and_when_it_is_reopene
     ]
     assert shown == render_block(again, width=64, theme=MONOCHROME).splitlines()
     assert any(line.endswith("- three␍") for line in shown)
+
+
+def test_a_resumed_session_shows_the_end_of_a_long_turn() -> None:
+    turn: list[Block] = [UserPrompt("old"), Answer(text="old"), UserPrompt("new")]
+    turn += [Answer(text=f"{number}") for number in range(30)]
+
+    prompt, note, *rest = take_last_turn(turn)
+
+    assert prompt == UserPrompt("new")
+    assert isinstance(note, Notice)
+    assert note.text.startswith("18 parts not shown")
+    assert rest == turn[-12:]
+    assert take_last_turn(turn[:2]) == turn[:2]
+    assert take_last_turn([]) == []

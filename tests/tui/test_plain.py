@@ -161,7 +161,7 @@ async def test_an_answer_that_did_not_end_by_itself_says_so(
 
 
 @pytest.mark.req("STO-3", "PRM-5")
-async def test_a_resumed_session_shows_a_recap(tmp_path: Path) -> None:
+async def test_a_resumed_session_shows_its_last_turn(tmp_path: Path) -> None:
     async with fake_openai(text_response("The thread leads out.")) as server:
         flags = ("--base-url", server.url, "--model", "gpt-4o")
         bypass = ("--permission-mode", "bypassPermissions")
@@ -177,6 +177,6 @@ async def test_a_resumed_session_shows_a_recap(tmp_path: Path) -> None:
         async with clew(*flags, "--continue", cwd=tmp_path) as (terminal, _):
             await terminal.shows("permission mode: default")
             await terminal.shows(": 4 entries")
-            await terminal.shows("you: Where does it lead?")
-            await terminal.shows("answer: The thread leads out.")
+            await terminal.shows("> Where does it lead?")
+            await terminal.shows("The thread leads out.")
             await terminal.shows("> ")

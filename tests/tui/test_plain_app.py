@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from clew.cli.main import main
 from clew.core.events import Envelope, Event, ToolEnded, ToolStarted, Warned
 from clew.core.ids import CallId, SessionId
+from clew.core.todos import TodoItem
 from clew.sdk.client import CommandOutcome, CopyText, PickSession, SessionClient
 from clew.tui.leave import Pick, Quit
 from clew.tui.picker import Row, pick
@@ -100,6 +102,33 @@ def test_show_prints_a_block_in_full_and_never_an_entry_instead(
     assert "row 20" in after
     assert "there is no folded block #7; /show entry 7 shows the journal entry" in after
     assert session.lines == ["/show entry 7"]
+
+
+def test_a_resumed_session_shows_its_open_todo_list(capsys: pytest.CaptureFixture[str]) -> None:
+    app = PlainApp(cast("SessionClient", Session()), run_now, theme=THEME, width=lambda: 80)
+
+    app.start(replace(SNAPSHOT, todos=(TodoItem(content="follow the thread"),)))
+
+    assert "todo list: 0 of 1 done" in capsys.readouterr().out
+
+
+def test_a_signal_before_a_session_is_open_is_an_orderly_exit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    flags = ["--plain", "--base-url", "http://localhost:1/v1", "--model", "gpt-4o"]
+    types(monkeypatch, "!echo hello\n")
+    assert main(flags) == 0
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("sys.stdin", Keyboard(lambda: signal.raise_signal(signal.SIGTERM)))
+
+    with pytest.raises(SystemExit) as left:
+        main([*flags, "--resume"])
+
+    assert left.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert "Which session do you want to resume?" in capfd.readouterr().out
 
 
 def test_copy_prints_the_text_where_there_is_no_clipboard(

@@ -3,6 +3,8 @@
 import io
 import os
 import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import anyio
@@ -13,7 +15,7 @@ from prompt_toolkit.data_structures import Size
 
 from clew.sdk.status_command import run_status_command
 from clew.testing.fake_openai import fake_openai, text_response
-from clew.tui.custom_status import describe_status
+from clew.tui.custom_status import CustomStatus, describe_status
 from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.notifications import Notifier
 from clew.tui.options import Notify, TerminalOptions, load_options
@@ -204,3 +206,32 @@ async def test_a_window_of_a_few_rows_shows_the_input(tmp_path: Path) -> None:
         async with stage(tmp_path, columns=12, rows=rows) as seen:
             await seen.press("abc")
             assert any("abc" in line for line in seen.window.lines_so_far), rows
+
+
+@pytest.mark.req("TUI-3")
+def test_the_status_command_also_sees_a_change_that_follows_soon(tmp_path: Path) -> None:
+    class Caller:
+        def __init__(self) -> None:
+            self.calls: list[Callable[[Future[str]], None]] = []
+            self.timers: list[Callable[[], None]] = []
+
+        def call(
+            self, work: Callable[[], Awaitable[str]], done: Callable[[Future[str]], None]
+        ) -> None:
+            self.calls.append(done)
+
+        def later(self, seconds: float, work: Callable[[], None]) -> None:
+            self.timers.append(work)
+
+    caller, ended, times = Caller(), Future[str](), [0.0]
+    ended.set_result("a line")
+    status = CustomStatus("show", padding=0, cwd=tmp_path, clock=lambda: times[-1])
+    status.update(SessionStatus(model="m", mode="default"), caller)
+    caller.calls[0](ended)
+    times.append(0.1)
+    status.update(SessionStatus(model="m", mode="plan"), caller)
+    status.update(SessionStatus(model="m", mode="plan", name="x"), caller)
+    assert (len(caller.calls), len(caller.timers)) == (1, 1)
+    times.append(0.3)
+    caller.timers[0]()
+    assert len(caller.calls) == 2

@@ -88,7 +88,7 @@ async def test_the_input_stays_active_while_an_answer_arrives(place: Place) -> N
         await person.until(lambda: person.line == "> and then")
         person.types(f"{ENTER}also this{ENTER}")
         await person.sees("queued: and then", "queued: also this  (↑ edits)")
-        assert "2 queued" in person.status
+        await person.until(lambda: "2 queued" in person.status)
         person.types(UP)
         await person.until(lambda: "queued" not in "\n".join(person.lines))
         assert person.lines[-3:-1] == ["> and then", "  also this"]
@@ -513,7 +513,7 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
                 r"❯ 1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", "\n".join(shown)
             )
             person.types(f"{DOWN}{UP}{ENTER}")
-            await person.sees("session maze: 3 entries", "  you: begin the maze", "  answer: first")
+            await person.sees("session maze: 3 entries", "❯ begin the maze", "first")
             assert person.status.startswith("gpt-4o · default · maze · ")
             await person.says("where are we?")
             await person.leaves()
@@ -525,7 +525,7 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
         async with clew_for(place, *at(server, "--resume")) as person:
             await person.sees("Which session do you want to resume?", "maze  (")
             person.types("1")
-            await person.sees("session maze: 5 entries", "  answer: third")
+            await person.sees("session maze: 5 entries", "❯ where are we?", "third")
             await person.leaves()
 
 

@@ -1,7 +1,7 @@
 """The application without a process: keys through a pipe, output to an emulated terminal."""
 
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.key_binding import key_processor
 
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
+from clew.core.errors import ClewError
 from clew.core.events import Envelope, Event
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.permissions import Approval, PermissionMode
@@ -47,6 +48,13 @@ SNAPSHOT = SessionSnapshot(
 )
 
 
+class _Pause:
+    """Waits until `Stage.release`."""
+
+    def __await__(self) -> Generator[None]:
+        yield
+
+
 class FakeSession:
     """Accepts everything at once, and remembers it."""
 
@@ -55,12 +63,25 @@ class FakeSession:
         self.answers: list[tuple[str, Approval, str]] = []
         self.aborts = 0
         self.modes: list[PermissionMode] = []
+        self.slow: set[str] = set()
+        """Lines that take until `Stage.release`."""
+        self.errors: dict[str, ClewError] = {}
+        """Lines that fail."""
+        self.skills: set[str] = set()
+        """Commands that start a run."""
 
     async def execute(self, line: str) -> CommandOutcome:
         self.lines.append(line)
+        number = len(self.lines)
+        if line in self.slow:
+            await _Pause()
+        if line in self.errors:
+            raise self.errors[line]
+        if line in self.skills:
+            return CommandOutcome(kind="skill", name="x", run_id=RunId(f"run{number}"))
         if line.startswith(("/", "!")):
             return CommandOutcome(kind="command", name="x", message="")
-        return CommandOutcome(kind="prompt", run_id=RunId(f"run{len(self.lines)}"))
+        return CommandOutcome(kind="prompt", run_id=RunId(f"run{number}"))
 
     async def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> None:
         self.answers.append((request_id, approval, reply))
@@ -135,6 +156,7 @@ class Stage:
         self.session, self.window = FakeSession(), window
         self._keys = keys
         self._seq = 0
+        self._waiting: list[tuple[Coroutine[Any, Any, Any], Future[Any]]] = []
         self.raw = ""
         self.stream = pyte.Stream(window)
         self.size = Size(rows=window.lines, columns=window.columns)
@@ -143,6 +165,29 @@ class Stage:
         """Take what the application writes."""
         self.raw += text
         self.stream.feed(text)
+
+    def start(self, work: Callable[[], Awaitable[Any]]) -> "Future[Any]":
+        """Run a function of the session."""
+        future: Future[Any] = Future()
+        self._advance(cast("Coroutine[Any, Any, Any]", work()), future)
+        return future
+
+    async def release(self) -> None:
+        """Let the slow lines go on."""
+        waiting, self._waiting = self._waiting, []
+        for work, future in waiting:
+            self._advance(work, future)
+        await self.settle()
+
+    def _advance(self, work: Coroutine[Any, Any, Any], future: "Future[Any]") -> None:
+        try:
+            work.send(None)
+        except StopIteration as done:
+            future.set_result(done.value)
+        except ClewError as error:
+            future.set_exception(error)
+        else:
+            self._waiting.append((work, future))
 
     async def press(self, keys: str) -> None:
         """Press keys, and let the application handle them."""
@@ -229,7 +274,7 @@ async def stage(
         output = FrameOutput(_Stdout(play.write), lambda: play.size, term="xterm", enable_cpr=False)
         play.app = app = App(
             cast("SessionClient", play.session),
-            run_now,
+            play.start,
             history=PromptHistory(folder / "history"),
             folder=folder,
             terminal=(keys, output),

@@ -23,6 +23,7 @@ from clew.tui.program import (
     terminal_theme,
 )
 from clew.tui.rendering import render_block
+from clew.tui.signals import exit_on_signals
 from clew.tui.standard_output import write_out
 
 _MAX_SETTINGS = 12
@@ -30,7 +31,16 @@ _MAX_SETTING = 160
 
 
 def run_prompt(arguments: Namespace) -> int:
-    """Read and execute lines until the user exits."""
+    """Read and execute lines until the user exits.
+
+    Raises:
+        SystemExit: A signal ended the program before a session was open.
+    """
+    with exit_on_signals():
+        return _run_prompt(arguments)
+
+
+def _run_prompt(arguments: Namespace) -> int:
     environ = own_environment(arguments)
     plain = bool(arguments.plain)
     ask_to_trust(working_folder(), plain=plain, environ=environ)

@@ -90,8 +90,12 @@ class ModelChooser:
     def choose_model(self, model: str, *, port: int = 0) -> ModelChoice:
         """Choose the provider of a model; raises as `choose_first` does.
 
-        The current profile serves the models of its own family, and unknown ones.
+        `PROFILE/NAME` names a profile of the settings. The current profile serves the models of
+        its own family, and unknown ones.
         """
+        head, _, rest = model.partition("/")
+        if rest and self.has_profile(head):
+            return self._use_profile(resolve_profile(self._settings, head, self._environ), rest)
         try:
             asked = find_model(model)
         except UnknownModel:
@@ -130,17 +134,40 @@ class ModelChooser:
 
     def find_window(self, saved: SavedModel) -> int | None:
         """Return the window that the settings give a model; None for the catalogue's."""
-        profile = None
-        if saved.provider in self._settings.providers:
-            profile = resolve_profile(self._settings, saved.provider, self._environ)
-        elif not saved.provider:
-            profile = resolve_single(self._settings, self._environ)
-        return window_for(self._settings, profile, saved.model)
+        return window_for(self._settings, self._find_profile(saved), saved.model)
+
+    def has_address(self, saved: SavedModel) -> bool:
+        """Return whether a server was named, which may have models of any name."""
+        profile = self._find_profile(saved)
+        if profile is None:
+            return bool(saved.base_url)
+        family = get_family(profile.type)
+        return bool(family.settings(self._environ, base_url=profile.base_url).base_url)
+
+    def has_profile(self, name: str) -> bool:
+        """Return whether the settings have a profile of that name."""
+        return name in self._settings.providers
+
+    def names_provider(self, model: str) -> bool:
+        """Return whether a model's name tells its provider, or a profile of the settings."""
+        head, _, rest = model.partition("/")
+        if rest and self.has_profile(head):
+            return True
+        try:
+            find_model(model)
+        except UnknownModel:
+            return False
+        return True
 
     def list_providers(self) -> list[str]:
         """Return the providers that can be used: profiles first, then families with a key."""
         kinds = [f.name for f in FAMILIES.values() if not f.needs_key or f.is_ready(self._environ)]
         return [*self._settings.providers, *kinds]
+
+    def _find_profile(self, saved: SavedModel) -> ResolvedProvider | None:
+        if saved.provider in self._settings.providers:
+            return resolve_profile(self._settings, saved.provider, self._environ)
+        return None if saved.provider else resolve_single(self._settings, self._environ)
 
     def _choose_provider(self, spec: SessionSpec) -> ModelChoice:
         name, model = spec.provider, spec.model

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 
 import anyio
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from clew.core.errors import ClewError, UnknownModel
 from clew.providers.catalogue import families
 from clew.providers.protocol import ListsModels, Provider
-from clew.providers.registry import find_model
+from clew.providers.registry import FAMILIES, find_model
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.saved_model import save_model
 from clew.session.session import Session
@@ -88,7 +89,7 @@ class ModelSwitcher:
             ClewError: No provider serves it, or the session could not switch; the session keeps
                 the model it had.
         """
-        choice = self._choose(model)
+        choice = await self._choose(model)
         if choice.provider is not self._current and choice.provider not in self._owned:
             self._owned.append(choice.provider)
         await session.set_model(
@@ -132,20 +133,43 @@ class ModelSwitcher:
         for provider in self._owned:
             await provider.aclose()
 
-    def _choose(self, model: str) -> ModelChoice:
+    async def _choose(self, model: str) -> ModelChoice:
         provider = self._current
-        family, _, rest = model.partition("/")
-        if rest and family == provider.name:
-            return self._keep_provider(rest)
-        if model in self._offered.names and self._offered.is_fresh(provider):
+        if model in self.offered_now():
             return self._keep_provider(model)
+        head, _, rest = model.partition("/")
+        if rest and self._chooser.has_profile(head):
+            return self._chooser.choose_model(model)
+        if rest and head == provider.name:
+            return self._keep_provider(rest)
         try:
             asked = find_model(model)
-        except UnknownModel:
-            return self._keep_provider(model)
+        except UnknownModel as error:
+            if self._has_any_model or model in await self._offered.ask(provider):
+                return self._keep_provider(model)
+            raise self._explain(model) from error
         if not self._owned and asked.family.name == provider.name:
             return self._keep_provider(asked.model)
         return self._chooser.choose_model(model)
+
+    @property
+    def _has_any_model(self) -> bool:
+        """True if models of the provider can have any name, as on a server of the user's own."""
+        family = FAMILIES.get(self._current.name)
+        if family is None or not family.prefixes:
+            return True
+        saved = self._choice.saved if self._choice is not None else None
+        return saved is not None and self._chooser.has_address(saved)
+
+    def _explain(self, model: str) -> UnknownModel:
+        name = self._current.name
+        known = [*self.offered_now(), *(facts.name for facts in families())]
+        near = get_close_matches(model.lower(), known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        return UnknownModel(
+            f"no provider is known for the model {model!r}{hint}"
+            f" To use that name with {name} all the same: /model {name}/{model}"
+        )
 
     def _keep_provider(self, model: str) -> ModelChoice:
         """Return the choice of another model of the same provider."""

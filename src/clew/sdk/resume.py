@@ -67,7 +67,7 @@ async def choose_model(
         return await _choose_by_name(spec, record, chooser, find_local)
     if record is None or saved is None:
         return _keep_window(await chooser.choose_first(spec, find_local), spec)
-    restored = restore_model(spec, saved)
+    restored = restore_model(spec, saved, chooser.names_provider)
     try:
         if restored is spec or spec.base_url:
             choice = await chooser.choose_first(restored, find_local)

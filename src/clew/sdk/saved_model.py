@@ -4,6 +4,7 @@ They are in the `extra` fields of the session's record, which an import never ta
 from elsewhere must not decide which server gets your key.
 """
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,8 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from clew.core.entries import SessionRecord
-from clew.core.errors import SessionNotFound, UnknownModel
-from clew.providers.registry import find_model
+from clew.core.errors import SessionNotFound
 from clew.sdk.session_store import MODEL_FIELD
 from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
@@ -48,27 +48,27 @@ def find_saved_model(record: StoredSession) -> SavedModel | None:
         return None
 
 
-def restore_model(spec: SessionSpec, saved: SavedModel) -> SessionSpec:
-    """Return the spec with the saved provider and model wherever it names none itself."""
+def restore_model(
+    spec: SessionSpec, saved: SavedModel, names_provider: Callable[[str], bool]
+) -> SessionSpec:
+    """Return the spec with the saved provider and model wherever it names none itself.
+
+    Args:
+        spec: What the user asks for.
+        saved: What the session used.
+        names_provider: Tells whether a model's name is enough to find its provider.
+    """
     if spec.provider and spec.provider != saved.provider:
         return spec
     model = spec.model or saved.model
     window = spec.window or (saved.window if model == saved.model else None)
     if spec.base_url:
         return structs.replace(spec, model=model, window=window)
-    if spec.model and not spec.provider and _names_provider(spec.model):
+    if spec.model and not spec.provider and names_provider(spec.model):
         return spec
     return structs.replace(
         spec, provider=saved.provider, base_url=saved.base_url, model=model, window=window
     )
-
-
-def _names_provider(model: str) -> bool:
-    try:
-        find_model(model)
-    except UnknownModel:
-        return False
-    return True
 
 
 async def save_model(session: Session, saved: SavedModel) -> None:

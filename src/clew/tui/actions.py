@@ -51,6 +51,7 @@ class Actions:
         parts = self._parts
         text = parts.input.take().strip()
         editing, parts.editing = parts.editing, None
+        self._edit_after_abort = False
         if is_quit(text):
             self._leave()
         elif (block := find_shown(parts.transcript, text)) is not None:
@@ -64,7 +65,7 @@ class Actions:
         parts.feed.wake()
 
     def edit_queue(self) -> None:
-        """Take the queued prompts back into the input."""
+        """Take the newest of the queued prompts back into the input."""
         self._parts.input.replace(self._parts.conversation.take_queue())
 
     def clear_or_quit(self) -> None:
@@ -136,10 +137,13 @@ class Actions:
         if parts.editing is not None:
             parts.editing = None
             parts.input.buffer.reset()
+        elif is_second and parts.conversation.is_active:
+            # A queued prompt must not start first, and one that just did ends as well.
+            parts.conversation.hold()
+            self.interrupt()
+            self._edit_after_abort = True
         elif is_second:
-            self._edit_after_abort = parts.conversation.is_active
-            if not self._edit_after_abort:
-                self.edit_previous()
+            self.edit_previous()
         elif parts.conversation.is_active:
             self.interrupt()
         elif not parts.input.buffer.text and parts.conversation.previous is not None:

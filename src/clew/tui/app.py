@@ -5,6 +5,7 @@ is the only part that is drawn again. Everything above it is printed once and ne
 """
 
 import logging
+import time
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -38,6 +39,7 @@ from clew.tui.conversation import Conversation
 from clew.tui.custom_status import CustomStatus
 from clew.tui.event_display import EventDisplay
 from clew.tui.feed import EventFeed
+from clew.tui.history import take_last_turn
 from clew.tui.input import InputArea
 from clew.tui.keys import make_keys
 from clew.tui.layout import STYLE, LiveArea
@@ -136,8 +138,10 @@ class App:
         self.application.key_processor.after_key_press += lambda _: self._wake()
 
     def start(self, now: SessionSnapshot) -> None:
-        """Take the state of a session that was just opened."""
+        """Take the state of a session that was just opened, and show its last turn."""
         self.parts.status.start(now)
+        for block in take_last_turn(self.parts.transcript.join(now, time.time())):
+            self.parts.printer.add(block)
         for request in now.permission_requests:
             self.parts.questions.add(request)
 

@@ -12,7 +12,14 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from clew.core.entries import MessageAdded
-from clew.core.errors import AbortError, AlreadyRunning, ClewError, QueueFull, SessionError
+from clew.core.errors import (
+    AbortError,
+    AlreadyRunning,
+    ClewError,
+    PromptCancelled,
+    QueueFull,
+    SessionError,
+)
 from clew.core.events import (
     EntryAdded,
     Event,
@@ -25,11 +32,10 @@ from clew.core.events import (
 from clew.core.ids import EntryId
 from clew.core.messages import Role
 from clew.core.permissions import Approval, PermissionMode
-from clew.core.results import ExecutionResult
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import CommandOutcome, SessionClient
 from clew.tui.blocks import Block, CommandReply, Notice, UserPrompt
-from clew.tui.pending_lines import PendingLines
+from clew.tui.pending_lines import AcceptedLine, Ending, PendingLines
 
 logger = logging.getLogger(__name__)
 
@@ -82,9 +88,9 @@ class Conversation:
         self.queue: list[str] = []
         """Prompts and shell commands that wait for the end of the run."""
         self.builtins: frozenset[str] = frozenset()
-        """The names of the commands that are not skills; empty while they are unknown."""
+        """The names of the commands that are not skills, as far as they are known."""
         self.is_held = False
-        """True after a failed run: the queue waits until the user sends it."""
+        """True when the queue waits until the user sends it: after a failed run, for example."""
         self.previous: tuple[str, EntryId] | None = None
         """The newest prompt, and its entry."""
         self._prompt = ""
@@ -100,7 +106,7 @@ class Conversation:
         return not (self.is_active or (self.queue and not self.is_held))
 
     def submit(self, line: str) -> None:
-        """Send a line. Commands run at once; everything else waits for the run to end."""
+        """Send a line. Commands run at once; everything else waits for what runs to end."""
         if line.startswith("/"):
             self._execute(line)
         else:
@@ -108,20 +114,27 @@ class Conversation:
             self.is_held = False
             self.drain()
 
+    def hold(self) -> None:
+        """Keep the queue until the user sends it."""
+        self.is_held = bool(self.queue)
+
     def release(self) -> None:
-        """Send a queue that was held after a failed run."""
+        """Send a queue that was held."""
         self.is_held = False
         self.drain()
 
     def take_queue(self) -> str:
-        """Remove everything from the queue and return it, to be edited."""
-        lines, self.queue = self.queue, []
-        self.is_held = False
+        """Remove the newest prompts from the queue, or one shell command, to be edited."""
+        lines = self.queue[-1:]
+        del self.queue[-1:]
+        while self.queue and not any(one.startswith("!") for one in (self.queue[-1], *lines)):
+            lines.insert(0, self.queue.pop())
+        self.is_held = self.is_held and bool(self.queue)
         return "\n".join(lines)
 
     def drain(self) -> None:
         """Send the next line of the queue if nothing runs."""
-        if self.queue and not self._pending.is_busy and not self.is_held:
+        if self.queue and not self.is_active and not self.is_held:
             self._execute(self.queue.pop(0))
 
     def resubmit(self, line: str, entry: EntryId) -> None:
@@ -129,7 +142,7 @@ class Conversation:
         command = f"/rewind conversation #{entry}"
 
         def done(future: "Future[CommandOutcome]") -> None:
-            outcome = self._result(future, line)
+            outcome = self._result(future, "")
             if outcome is None:
                 self._terminal.give_back(line)
             elif not outcome.success:
@@ -137,7 +150,8 @@ class Conversation:
                 self._terminal.give_back(line)
             else:
                 self._terminal.show(Notice(outcome.message))
-                self.submit(line)
+                self.queue.insert(0, line)
+                self.release()
 
         self._terminal.call(partial(self._client.execute, command), done)
 
@@ -185,18 +199,15 @@ class Conversation:
             case Thinking(active=active):
                 self._pending.is_working = active
             case RunCompleted(result=result) | RunInterrupted(result=result):
-                self._show_answer(self._pending.end(result.run_id, result))
-            case RunFailed(run_id=run_id):
-                self.is_held = bool(self.queue)
-                self._pending.end(run_id, None)
+                ending = Ending(result)
+                _finish(self._terminal, self._pending.end(result.run_id, ending), ending)
+            case RunFailed(run_id=run_id, error_type=error_type):
+                self.hold()
+                ending = Ending(error_type=error_type)
+                _finish(self._terminal, self._pending.end(run_id, ending), ending)
             case _:
                 return
         self.drain()
-
-    def _show_answer(self, result: ExecutionResult | None) -> None:
-        """Show the answer of a skill that a subagent carried out: no event has shown it."""
-        if result is not None and result.last_call is None and result.response.strip():
-            self._terminal.show(CommandReply(text=result.response, style="markdown"))
 
     def _execute(self, line: str) -> None:
         number = self._pending.add(line)
@@ -217,12 +228,12 @@ class Conversation:
     def _is_builtin(self, line: str) -> bool:
         """Return True for a command that starts no run; a run shows its prompt itself."""
         name = line[1:].partition(" ")[0].lower()
-        return line.startswith("/") and (name in self.builtins or not self.builtins)
+        return line.startswith("/") and name in self.builtins
 
     def _apply_outcome(self, outcome: CommandOutcome, line: str) -> None:
         if outcome.run_id is not None:
-            is_skill = outcome.kind == "skill"
-            self._show_answer(self._pending.accept(outcome.run_id, is_skill=is_skill))
+            accepted = AcceptedLine(line, is_skill=outcome.kind == "skill")
+            _finish(self._terminal, accepted, self._pending.accept(outcome.run_id, accepted))
             return
         for block in make_reply(outcome, line):
             self._terminal.show(block)
@@ -253,8 +264,23 @@ class Conversation:
             self._terminal.later(_RETRY_AFTER, self.drain)
             return
         self._terminal.show(CommandReply(text=f"clew: {error}", failed=True))
-        if is_prompt:
+        if is_prompt or (line and isinstance(error, PromptCancelled)):
             self._terminal.give_back(line)
+
+
+def _finish(terminal: Terminal, accepted: AcceptedLine | None, ending: Ending | None) -> None:
+    """Give back a line that was never sent, or show the answer of a skill.
+
+    No event has shown the answer of a skill that a subagent carried out.
+    """
+    if accepted is None or ending is None:
+        return
+    if ending.error_type == PromptCancelled.__name__:
+        terminal.give_back(accepted.line)
+        return
+    result = ending.result if accepted.is_skill else None
+    if result is not None and result.last_call is None and result.response.strip():
+        terminal.show(CommandReply(text=result.response, style="markdown"))
 
 
 def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:

@@ -18,12 +18,16 @@ _MAX_LINE: Final = 300
 
 
 class Caller(Protocol):
-    """Runs a function in the session's thread."""
+    """Runs a function in the session's thread, or later."""
 
     def call(
         self, work: Callable[[], Awaitable[str]], done: "Callable[[Future[str]], None]"
     ) -> None:
         """Run `work` there, and `done` afterwards in the terminal's thread."""
+        ...
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Call a function after some time."""
         ...
 
 
@@ -34,25 +38,53 @@ class CustomStatus:
         command: The command; empty for none.
         padding: Spaces before the line.
         cwd: Where it runs.
+        clock: Returns the time in seconds.
     """
 
-    def __init__(self, command: str, *, padding: int, cwd: Path) -> None:
+    def __init__(
+        self,
+        command: str,
+        *,
+        padding: int,
+        cwd: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._command, self._padding, self._cwd = command, padding, cwd
+        self._clock = clock
         self._shown: SessionStatus | None = None
-        self._last = 0.0
+        self._last = -_PAUSE
         self._is_running = False
+        self._newest: SessionStatus | None = None
+        self._again_at = 0.0
+        """When the command is called again, because the status changed soon after a call."""
         self.line = ""
         """What the command printed; empty if there is none, or it failed."""
 
     def update(self, status: SessionStatus, caller: Caller) -> None:
         """Call the command if the status has changed since the last call."""
-        now = time.monotonic()
-        is_due = status != self._shown and now - self._last >= _PAUSE
-        if not self._command or self._is_running or not is_due:
+        now = self._clock()
+        self._newest = status
+        if not self._command or self._is_running or status == self._shown:
+            return
+        if now < self._last + _PAUSE:
+            self._update_later(self._last + _PAUSE - now, caller)
             return
         self._is_running, self._shown, self._last = True, status, now
         facts = describe_status(status, cwd=str(self._cwd))
         caller.call(partial(run_status_command, self._command, facts, cwd=self._cwd), self._take)
+
+    def _update_later(self, seconds: float, caller: Caller) -> None:
+        now = self._clock()
+        if now < self._again_at:
+            return
+        self._again_at = now + seconds
+
+        def update() -> None:
+            self._again_at = 0.0
+            if self._newest is not None:
+                self.update(self._newest, caller)
+
+        caller.later(seconds, update)
 
     def _take(self, future: "Future[str]") -> None:
         self._is_running = False

@@ -1,7 +1,7 @@
 """The history of a session as blocks, for a terminal that opens a session or joins it late."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ from clew.sdk.client import HistoryEntry, SessionSnapshot
 from clew.tui.blocks import Answer, Block, Notice, Thinking, ToolCall, UserPrompt
 from clew.tui.run_notes import INTERRUPTED
 
+_MAX_SHOWN = 12
+"""How many blocks after the last prompt a resumed session shows."""
 _HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
 _MARKS = {"context": " ", "remove": "-", "add": "+"}
 
@@ -23,6 +25,16 @@ def make_blocks(history: Iterable[HistoryEntry]) -> list[Block]:
     """Return the blocks of a history, in order. They have no numbers yet."""
     known = _Known()
     return [block for item in history for block in _make(item, known)]
+
+
+def take_last_turn(blocks: Sequence[Block]) -> list[Block]:
+    """Return the last prompt and what followed it; of a long turn, its end."""
+    prompts = [place for place, block in enumerate(blocks) if isinstance(block, UserPrompt)]
+    first = max(prompts, default=-1)
+    shown, rest = list(blocks[first : first + 1]), blocks[first + 1 :]
+    if hidden := max(0, len(rest) - _MAX_SHOWN):
+        shown.append(Notice(f"{pluralize(hidden, 'part')} not shown; /history lists the entries"))
+    return [*shown, *rest[hidden:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ class View(Protocol):
         """A line about the last key."""
         ...
 
+    @property
+    def is_queue_held(self) -> bool:
+        """True when the prompts wait for the user, not for the end of a run."""
+        ...
+
     def list_queue(self) -> Sequence[str]:
         """Return the prompts that wait."""
         ...
@@ -126,7 +131,7 @@ class LiveArea:
         view, size = self._view, get_app().output.get_size()
         width, room = size.columns, size.rows
         room -= int(_has_status()) + view.input.window.preferred_height(width, room).preferred
-        below = draw_queue(view.list_queue(), width=width)
+        below = draw_queue(view.list_queue(), width=width, is_held=view.is_queue_held)
         if view.hint:
             below.append(("dim", sanitize_line(view.hint, max(2, width - 1))))
         below = below[: max(0, room)]
@@ -155,14 +160,16 @@ def _style_line(line: Line) -> StyleAndTextTuples:
     return [(f"class:{style}" if style else "", text)]
 
 
-def draw_queue(queue: Sequence[str], *, width: int) -> list[Line]:
+def draw_queue(queue: Sequence[str], *, width: int, is_held: bool) -> list[Line]:
     """Return the lines about the prompts that wait."""
-    room = max(8, width - 11)
+    hint = "  (Enter sends, ↑ edits)" if is_held else "  (↑ edits)"
+    # The user must know what the prompts wait for, however long they are.
+    room = max(8, width - 11 - (len(hint) if is_held else 0))
     lines = [f"queued: {sanitize_line(text, room)}" for text in queue[:_MAX_QUEUE]]
     if len(queue) > _MAX_QUEUE:
         lines.append(f"… and {len(queue) - _MAX_QUEUE} more")
-    if lines:
-        lines[-1] += "  (↑ edits)" if len(lines[-1]) + 12 < width else ""
+    if lines and len(lines[-1]) + len(hint) < width:
+        lines[-1] += hint
     return [("yellow", line) for line in lines]
 
 

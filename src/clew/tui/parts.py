@@ -36,6 +36,11 @@ class Parts:
     """The entry of the prompt that is being edited."""
     _preview: tuple[str, int, list[str]] = ("", 0, [])
 
+    @property
+    def is_queue_held(self) -> bool:
+        """True when the prompts wait for the user, not for the end of a run."""
+        return self.conversation.is_held
+
     def list_queue(self) -> Sequence[str]:
         """Return the prompts that wait."""
         return self.conversation.queue

@@ -1,7 +1,27 @@
 """Lines that were handed to the session, and the runs that they started, until they end."""
 
+from dataclasses import dataclass
+
 from clew.core.ids import RunId
 from clew.core.results import ExecutionResult
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended."""
+
+    result: ExecutionResult | None = None
+    """None after a failure."""
+    error_type: str = ""
+    """The class of the error after a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLine:
+    """A line that started a run."""
+
+    line: str
+    is_skill: bool
 
 
 class PendingLines:
@@ -15,9 +35,10 @@ class PendingLines:
         """Lines that need a turn, by number."""
         self._commands: set[int] = set()
         self._number = 0
-        self._runs: dict[RunId, bool] = {}
-        """Accepted runs that have not ended, and whether each is a skill."""
-        self._ended: dict[RunId, ExecutionResult | None] = {}
+        self._runs: dict[RunId, AcceptedLine] = {}
+        """The lines whose runs have not ended."""
+        self._ended: dict[RunId, Ending] = {}
+        """Runs that ended before their line was accepted."""
         self.is_working = False
         """The session works, whoever started it."""
 
@@ -42,18 +63,16 @@ class PendingLines:
         self._prompts.discard(number)
         self._commands.discard(number)
 
-    def accept(self, run_id: RunId, *, is_skill: bool) -> ExecutionResult | None:
-        """Note that a line started a run; returns the result of a skill that has ended already."""
-        if run_id not in self._ended:
-            self._runs[run_id] = is_skill
-            return None
-        result = self._ended.pop(run_id)
-        return result if is_skill else None
+    def accept(self, run_id: RunId, accepted: AcceptedLine) -> Ending | None:
+        """Note that a line started a run; returns the ending of a run that is over already."""
+        ending = self._ended.pop(run_id, None)
+        if ending is None:
+            self._runs[run_id] = accepted
+        return ending
 
-    def end(self, run_id: RunId, result: ExecutionResult | None) -> ExecutionResult | None:
-        """Note that a run has ended; returns the result of a skill."""
-        if run_id in self._runs:
-            return result if self._runs.pop(run_id) else None
-        if self._prompts or self._commands:
-            self._ended[run_id] = result
-        return None
+    def end(self, run_id: RunId, ending: Ending) -> AcceptedLine | None:
+        """Note that a run has ended; returns the line that started it, if it is known."""
+        accepted = self._runs.pop(run_id, None)
+        if accepted is None and (self._prompts or self._commands):
+            self._ended[run_id] = ending
+        return accepted

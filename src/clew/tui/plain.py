@@ -4,6 +4,7 @@ The main thread reads lines and asks questions, and prints finished blocks. Ctrl
 it: during a run it aborts the run, and pressed twice at the prompt it exits.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
@@ -17,6 +18,7 @@ from clew.core.permissions import Approval
 from clew.sdk.client import CopyText, SessionClient, SessionSnapshot
 from clew.tui.blocks import Block, CommandReply, UserPrompt
 from clew.tui.conversation import Conversation, is_quit
+from clew.tui.history import take_last_turn
 from clew.tui.leave import Leave, Quit, leave_for
 from clew.tui.line_reader import LineReader
 from clew.tui.plain_questions import ask_in_lines
@@ -64,8 +66,10 @@ class PlainApp:
         self._is_aborting = False
 
     def start(self, now: SessionSnapshot) -> None:
-        """Take the state of a session that was just opened."""
+        """Take the state of a session that was just opened, and show its last turn."""
         self._status.start(now)
+        for block in take_last_turn(self._transcript.join(now, time.time())):
+            self._print(block)
         for request in now.permission_requests:
             self._inbox.put(partial(self._ask, request))
 

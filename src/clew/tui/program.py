@@ -21,7 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from clew.core.events import EntryAdded, Envelope
 from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
-from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
+from clew.sdk.client import SessionClient, SessionSnapshot
 from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.launch import LaunchedSession, launch
 from clew.sdk.prompt_history import PromptHistory
@@ -37,7 +37,6 @@ from clew.tui.signals import exit_code, handle_signals
 from clew.tui.standard_output import wait_for_reader_exit, write_out
 from clew.tui.theme import Theme, make_theme, wants_colours
 
-_MAX_RECAP: Final = 200
 _MAX_SESSIONS: Final = 50
 _MAX_HEADING: Final = 60
 _WIDE: Final = 1_000
@@ -168,9 +167,9 @@ class _Program:
                 term=os.environ.get("TERM", ""),
             ),
         )
-        app.start(now)
         for block in blocks:
             app.show(block)
+        app.start(now)
         with self._attach(launched.session, now, app.receive, early):
             while True:
                 with read_typeahead() as keys:
@@ -193,9 +192,9 @@ class _Program:
         app = PlainApp(
             launched.session, self._portal.start_task_soon, theme=self._theme, width=line_width
         )
-        app.start(now)
         for block in blocks:
             app.show(block)
+        app.start(now)
 
         async def watch() -> None:
             app.lose(await wait_for_reader_exit())
@@ -308,7 +307,7 @@ def line_width() -> int:
 
 
 def greet(launched: LaunchedSession, now: SessionSnapshot, *, again: bool) -> Iterator[Block]:
-    """Yield the model and the permission mode; for a resumed session, its last messages.
+    """Yield the model and the permission mode; for a resumed session, its name and size.
 
     Args:
         launched: The session, and how its model was chosen.
@@ -323,15 +322,5 @@ def greet(launched: LaunchedSession, now: SessionSnapshot, *, again: bool) -> It
     if launched.resumed:
         entries = pluralize(now.last_entry, "entry", "entries")
         yield Notice(f"session {now.name or now.session_id}: {entries}")
-        for who, role in (("you", "user"), ("answer", "assistant")):
-            if text := _last_message(now.history, role):
-                yield Notice(f"  {who}: {sanitize_line(text, _MAX_RECAP)}")
     if not again:
         yield Notice("/help lists the commands, !ls runs a shell command, Ctrl-D exits")
-
-
-def _last_message(history: tuple[HistoryEntry, ...], role: str) -> str:
-    for item in reversed(history):
-        if item.type == role and item.message is not None and item.message.text.strip():
-            return item.message.text
-    return ""

@@ -27,6 +27,24 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
             signal.signal(number, old)
 
 
+@contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Leave the `with` block with `SystemExit` on the first of these signals; main thread only.
+
+    So what the block has changed, such as the mode of the terminal, is restored.
+    """
+    is_leaving = False
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        nonlocal is_leaving
+        if not is_leaving:
+            is_leaving = True
+            raise SystemExit(exit_code(number))
+
+    with handle_signals(leave):
+        yield
+
+
 def exit_code(number: int) -> int:
     """Return the exit code of a program that a signal ended, as shells report it."""
     return _SIGNAL_BASE + number

@@ -138,7 +138,8 @@ class Transcript:
         for task in now.tasks:
             self._agents.change(task, at)
         open_text = find_open_text(now) if now.executing else ""
-        return [*blocks, *(self._answer.add(open_text) if open_text else ())]
+        todos = [self._todos] if self._todos.is_open else []
+        return [*blocks, *todos, *(self._answer.add(open_text) if open_text else ())]
 
     def apply(self, envelope: Envelope) -> list[Block]:
         """Take the next event; returns the blocks that it finishes, in order."""
