@@ -129,6 +129,13 @@ def test_a_session_imports_no_log_checkpoints_or_network_unless_it_uses_them() -
     assert loaded.isdisjoint(SELDOM)
 
 
+def test_an_interactive_session_imports_no_digest_before_a_compaction() -> None:
+    loaded = _loaded("from clew import InteractiveSession")
+
+    assert not {name for name in loaded if name.startswith("clew.context.digest")}
+    assert "clew.session.compaction" not in loaded
+
+
 @pytest.mark.parametrize("name", ["print_mode", "prompt"])
 def test_the_http_client_is_imported_only_for_a_model_call(name: str) -> None:
     loaded = _loaded(f"import clew.cli.{name}")

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from clew.context.compact_instructions import find_compact_instructions
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.name_index import NameIndex
@@ -17,7 +18,6 @@ from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Tiered
 from clew.context.summary_prompt import (
     build_summary_prompt,
-    find_compact_instructions,
     format_facts,
     format_transcript,
     split_transcript,

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from clew import Compact, Session, Tiered, tool
+from clew.context.compact_instructions import find_compact_instructions
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize
-from clew.context.summary_prompt import find_compact_instructions
 from clew.core.entries import Compacted, SetupChanged
 from clew.core.errors import ConfigError, NothingToDrop, ProviderError
 from clew.core.events import (

@@ -3,7 +3,6 @@
 `digest` writes a summary without a model. Both are completed by facts from code.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -109,37 +108,3 @@ def format_facts(items: Sequence[Item], *, max_chars: int | None = None) -> str:
     """Return the facts about `items` as text, or an empty string."""
     most = sys.maxsize if max_chars is None else max_chars
     return render_state(gather_state(items), max_chars=most)
-
-
-_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})\s*(.*)$")
-_WANTED = re.compile(r"compact\s+instructions", re.IGNORECASE)
-
-
-def find_compact_instructions(notes: str) -> str:
-    """Return the section "Compact Instructions" of a project's notes, or an empty string.
-
-    It ends at the next heading of the same or a higher level.
-    """
-    level = 0
-    fence = ""
-    found: list[str] = []
-    for line in notes.splitlines():
-        fence = _fence(line, fence)
-        heading = None if fence else _HEADING.match(line)
-        if level and heading and len(heading.group(1)) <= level:
-            break
-        if level:
-            found.append(line)
-        elif heading and _WANTED.search(heading.group(2)):
-            level = len(heading.group(1))
-    return "\n".join(found).strip()
-
-
-def _fence(line: str, fence: str) -> str:
-    """Return the code fence that is open after `line`; headings inside do not count."""
-    found = _FENCE.match(line)
-    if not fence:
-        return found.group(1) if found else ""
-    closes = found and found.group(1).startswith(fence) and not found.group(2)
-    return "" if closes else fence

@@ -257,7 +257,6 @@ def complete(buffer: Buffer) -> None:
 _BLOCK = 4_096
 
 if sys.platform == "win32":
-    FAILURES: tuple[type[Exception], ...] = (OSError, ValueError)
 
     @contextmanager
     def read_typeahead() -> Iterator[list[KeyPress]]:
@@ -269,9 +268,6 @@ if sys.platform == "win32":
 
 else:
     import termios
-
-    FAILURES = (OSError, ValueError, termios.error)
-    """The errors of a terminal that cannot be used."""
 
     @contextmanager
     def read_typeahead() -> Iterator[list[KeyPress]]:

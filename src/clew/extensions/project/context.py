@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.context.summary_prompt import find_compact_instructions
+from clew.context.compact_instructions import find_compact_instructions
 from clew.extensions.project.facts import ProjectFacts, find_facts
 from clew.extensions.project.instruction_roots import InstructionRoots, find_roots
 from clew.extensions.project.instructions import InstructionKind, Instructions, load_instructions
