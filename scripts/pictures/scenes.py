@@ -46,7 +46,7 @@ An empty field should count as zero:
 amount = int(text or 0)
 ```
 
-Shall I change it?
+Should I change it?
 """
 _DONE = "Done: an empty amount is 0 now. Run the report again to see it."
 _SUMMARY = """\
@@ -102,7 +102,7 @@ async def _record_edit(folder: Path) -> AsyncIterator[tuple[str, str, list[list[
     ):
         await _wait_for_input(terminal)
         terminal.types("Why does report.py fail on the new report?\r")
-        await _wait_for_input(terminal, "Shall I change it", "6,060/")
+        await _wait_for_input(terminal, "Should I change it", "6,060/")
         yield "prompt", "A prompt and its answer", terminal.take("❯ Why")
         terminal.types("Yes, please\r")
         await terminal.until(lambda lines: any("y  yes, once" in line for line in lines))

@@ -198,7 +198,7 @@ async def test_another_session_is_attached_as_a_digest(place: Place) -> None:
         session_id = first.get_session_id()
 
     async with place.session(["a", "b"], store=store) as session:
-        await session.run(f"Go on with @session:{session_id}.")
+        await session.run(f"Continue with @session:{session_id}.")
         await session.run("And @session:maze")
 
         assert calls(session) == ["Recall", "Recall"]
@@ -218,7 +218,7 @@ async def test_a_session_of_another_project_is_not_attached(place: Place) -> Non
     session = place.session([recall, missing, "fine"], store=store)
     session.on_any(heard)
     async with session:
-        await session.run(f"Go on with @session:{session_id}.")
+        await session.run(f"Continue with @session:{session_id}.")
 
         assert results(session) == [
             f"Error: this project has no session {session_id}.",

@@ -6,8 +6,6 @@ from clew.context.items import Item
 from clew.core.messages import ToolCall
 from clew.core.todos import TodoItem, TodoStatus
 
-TODO_WRITE = "TodoWrite"
-"""The tool with which a model writes its list."""
 WHOLE_LISTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "todowrite": ("todos", ("content",)),
     "update_plan": ("plan", ("step",)),

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+TODO_WRITE = "TodoWrite"
+"""The tool that writes the list."""
+
 
 class TodoStatus(StrEnum):
     """How far a task is."""

@@ -173,7 +173,7 @@ _BEFORE = (
     Step(
         id="hand-off",
         kind="hand-off",
-        description="Go on with the loaded modules; check the new files in child processes.",
+        description="Continue with the loaded modules; check the new files in child processes.",
     ),
 )
 _ROLL_BACK = Step(

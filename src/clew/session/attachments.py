@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from clew.context.recall import RECALL
 from clew.core.errors import StoreError
-from clew.core.events import ToolEnded, Warned
+from clew.core.events import Warned
 from clew.core.ids import SessionId, new_call_id
 from clew.core.messages import Image, Part, Text, ToolCall
 from clew.core.text import one_line, truncate_middle
@@ -24,6 +24,7 @@ from clew.session.state import SessionState
 from clew.session.tool_execution import (
     CallOutcome,
     make_interrupted_outcome,
+    publish_end,
     redact_output,
     run_call,
 )
@@ -179,15 +180,5 @@ def _end_call(state: SessionState, call: ToolCall, outcome: CallOutcome) -> Tool
     output = redact_output(state, outcome.output)
     state.decisions.pop(call.call_id, None)
     state.progress.pop(call.call_id, None)
-    state.emit(
-        ToolEnded(
-            call_id=call.call_id,
-            name=call.name,
-            failed=output.failed,
-            denied=outcome.denied,
-            error_code=outcome.error_code,
-            display=output.display or output.text,
-            data=output.data,
-        )
-    )
+    publish_end(state, call, outcome, output)
     return output

@@ -107,7 +107,7 @@ async def admit_prompt(
 
 
 async def add_reminders(state: SessionState, prompt: Message, context: Sequence[str]) -> Message:
-    """Return the prompt with what the model must be told before it: the mode, and hooks' texts."""
+    """Return the prompt with reminders before it: the permission mode, and texts of hooks."""
     texts = [*await follow_mode(state), *state.reminders, *context]
     state.reminders.clear()
     if not texts:

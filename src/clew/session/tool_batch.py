@@ -11,7 +11,6 @@ import anyio
 
 from clew.core.entries import MessageAdded
 from clew.core.errors import ClewError
-from clew.core.events import ToolEnded
 from clew.core.messages import ToolCall
 from clew.core.permissions import PermissionRecord
 from clew.core.redaction import redact
@@ -21,6 +20,7 @@ from clew.session.tool_execution import (
     CallOutcome,
     make_interrupted_outcome,
     make_result,
+    publish_end,
     redact_output,
     run_call,
 )
@@ -149,15 +149,5 @@ async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> 
             report=report if report != ToolReport() else None,
         )
     )
-    state.emit(
-        ToolEnded(
-            call_id=call.call_id,
-            name=call.name,
-            failed=output.failed,
-            denied=outcome.denied,
-            error_code=outcome.error_code,
-            display=output.display or output.text,
-            data=output.data,
-        )
-    )
+    publish_end(state, call, outcome, output)
     state.publish_todos()

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.errors import LoopDetected, RunStopped
-from clew.core.events import ToolStarted
+from clew.core.events import ToolEnded, ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.permissions import (
     Access,
@@ -324,3 +324,27 @@ def _make_partial_outcome(
 def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
     """Return the outcome of a call that failed, with the reason as its text."""
     return CallOutcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
+
+
+def publish_end(
+    state: SessionState, call: ToolCall, outcome: CallOutcome, output: ToolOutput
+) -> None:
+    """Publish that a call has ended.
+
+    Args:
+        state: The session.
+        call: The call.
+        outcome: How it ended.
+        output: Its output, redacted.
+    """
+    state.emit(
+        ToolEnded(
+            call_id=call.call_id,
+            name=call.name,
+            failed=output.failed,
+            denied=outcome.denied,
+            error_code=outcome.error_code,
+            display=output.display or output.text,
+            data=output.data,
+        )
+    )

@@ -14,8 +14,6 @@ from clew.core.tool_states import ToolOutcome
 
 EXIT_PLAN_MODE = "ExitPlanMode"
 """The tool with which a model presents a plan."""
-TODO_WRITE = "TodoWrite"
-"""The tool with which a model writes its todo list."""
 _OPEN = frozenset({TodoStatus.PENDING, TodoStatus.IN_PROGRESS})
 
 Level: TypeAlias = Literal["info", "warning", "error"]

@@ -27,9 +27,9 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.json_text import decode_json
+from clew.core.todos import TODO_WRITE
 from clew.core.tool_states import ToolState, first_argument
 from clew.tui.blocks import (
-    TODO_WRITE,
     AgentNote,
     Answer,
     Block,

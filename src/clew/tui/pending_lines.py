@@ -40,7 +40,7 @@ class PendingLines:
         self._ended: dict[RunId, Ending] = {}
         """Runs that ended before their line was accepted."""
         self.is_working = False
-        """The session works, whoever started it."""
+        """True while the session works, also on a prompt of another client."""
 
     @property
     def is_busy(self) -> bool:

@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from clew.context.todo_list import TODO_WRITE
 from clew.core.permissions import Risk
 from clew.core.text import pluralize
-from clew.core.todos import TodoItem, TodoStatus, format_todos
+from clew.core.todos import TODO_WRITE, TodoItem, TodoStatus, format_todos
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolOutput
 
