@@ -1,5 +1,6 @@
 """Runs `clew` in a pseudo-terminal and reads its screen through a terminal emulator."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -60,6 +61,7 @@ class Recorder:
         self._side = side
         self._screen = _Screen(COLUMNS, ROWS, history=2_000)
         self._stream = pyte.Stream(self._screen)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
     def lines(self) -> list[str]:
@@ -77,7 +79,7 @@ class Recorder:
             while not holds(self.lines):
                 await anyio.wait_readable(self._side)
                 data = os.read(self._side, 65_536)
-                self._stream.feed(data.decode(errors="replace"))
+                self._stream.feed(self._decoder.decode(data))
             return
         raise TimeoutError("\n".join(["the screen is:", *self.lines]))
 

@@ -105,7 +105,13 @@ async def _record_edit(folder: Path) -> AsyncIterator[tuple[str, str, list[list[
         await _wait_for_input(terminal, "Should I change it", "6,060/")
         yield "prompt", "A prompt and its answer", terminal.take("❯ Why")
         terminal.types("Yes, please\r")
-        await terminal.until(lambda lines: any("y  yes, once" in line for line in lines))
+        await terminal.until(
+            lambda lines: (
+                lines[-1].endswith("Esc interrupts")
+                and lines[-2] == ">"
+                and any("y  yes, once" in line for line in lines)
+            )
+        )
         yield "question", "The question before a file is changed", terminal.take("❯ Yes")
         terminal.types("y")
         await _wait_for_input(terminal, "Done: an empty amount", "6,600/")

@@ -1,5 +1,6 @@
 """`clew` in a real pseudo-terminal: type into it, wait for what it shows."""
 
+import codecs
 import os
 import pty
 import sys
@@ -24,6 +25,7 @@ class Terminal:
     def __init__(self, side: int) -> None:
         self._side = side
         self.screen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._seen = 0
 
     async def shows(self, text: str) -> str:
@@ -31,7 +33,7 @@ class Terminal:
         with anyio.fail_after(60, reason=f"waiting for {text!r}"):
             while text not in self.screen[self._seen :]:
                 await anyio.wait_readable(self._side)
-                self.screen += os.read(self._side, 65_536).decode(errors="replace")
+                self.screen += self._decoder.decode(os.read(self._side, 65_536))
         start, self._seen = self._seen, self.screen.index(text, self._seen) + len(text)
         return self.screen[start : self._seen]
 

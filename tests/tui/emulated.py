@@ -4,6 +4,7 @@ A person types a line and reads what it brings until nothing runs any more. So d
 `Person.says` returns just that. What has left the screen at its top can still be read.
 """
 
+import codecs
 import fcntl
 import os
 import pty
@@ -92,6 +93,7 @@ class Person:
         self.process = process
         self.screen = pyte.HistoryScreen(columns, rows, history=_KEPT)
         self._stream = pyte.Stream(self.screen)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.raw = ""
         """Everything that the program has written."""
         self._line = 0
@@ -218,7 +220,7 @@ class Person:
             data = os.read(self._side, 65_536)
         except OSError:  # the other side is closed, and all that it wrote is read
             return False
-        text = data.decode(errors="replace")
+        text = self._decoder.decode(data)
         self.raw += text
         self._stream.feed(text)
         return bool(data)
