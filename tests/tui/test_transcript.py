@@ -1,6 +1,7 @@
 """The fold of events into blocks: nothing lost, nothing twice, everything in order."""
 
 import itertools
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -244,14 +245,14 @@ def test_a_result_that_the_model_reads_in_part_says_so() -> None:
 
 def test_a_subagent_is_a_note_when_it_starts_and_when_it_ends() -> None:
     stream = Stream()
-    task = {"task_id": "t", "agent": "explorer"}
+    task = partial(BackgroundTaskEvent, task_id="t", agent="explorer")
 
-    stream.feed(BackgroundTaskEvent(stage=TaskStage.STARTED, text="look", **task))
+    stream.feed(task(stage=TaskStage.STARTED, text="look"))
     stream.feed(start(), Warned("careful"), TextDelta("hidden"), task_id="t")
     assert stream.transcript.live is not None
     (agent,) = stream.transcript.live.agents
     assert (agent.calls, agent.line) == (1, "Bash ls")
-    stream.feed(BackgroundTaskEvent(stage=TaskStage.COMPLETED, text="found", **task))
+    stream.feed(task(stage=TaskStage.COMPLETED, text="found"))
 
     assert stream.blocks == [
         AgentNote(agent="explorer", stage="started", text="look", number=1),

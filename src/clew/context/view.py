@@ -5,6 +5,7 @@ stored: it can always be computed again from the journal.
 """
 
 from collections.abc import Container, Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,10 +20,12 @@ from clew.context.todo_list import update_todos
 from clew.context.truncation import apply_replacement
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
+    CallStarted,
     Charged,
     Cleared,
     Compacted,
     Entry,
+    JobGroupChanged,
     MessageAdded,
     ModeChanged,
     Noted,
@@ -32,6 +35,7 @@ from clew.core.entries import (
     ResultsCleared,
     Rewound,
     SetupChanged,
+    TaskChanged,
     Undone,
     UnknownBody,
 )
@@ -244,9 +248,11 @@ def _apply(view: View, entry: Entry) -> View:
             return _apply_setting(view, other)
 
 
-def _apply_setting(
-    view: View, body: SetupChanged | PinChanged | ModeChanged | Charged | Noted | UnknownBody
-) -> View:
+_Note: TypeAlias = Charged | TaskChanged | JobGroupChanged | CallStarted | Noted | UnknownBody
+"""Bodies that do not change what the model gets."""
+
+
+def _apply_setting(view: View, body: SetupChanged | PinChanged | ModeChanged | _Note) -> View:
     match body:
         case SetupChanged():
             return _apply_setup(view, body)
@@ -256,7 +262,7 @@ def _apply_setting(
             return replace(view, pinned=view.pinned - {target})
         case ModeChanged(mode=mode):
             return replace(view, mode=mode)
-        case Charged() | Noted() | UnknownBody():
+        case _:
             return view
 
 

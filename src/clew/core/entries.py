@@ -18,6 +18,7 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Message
 from clew.core.models import Calibration, ModelFacts, ToolSpec
+from clew.core.tasks import JobGroupState, TaskState
 from clew.core.tool_states import ToolReport
 from clew.core.usage import Spending, Usage
 
@@ -171,6 +172,39 @@ class ModeChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mode
     mode: str
 
 
+class TaskChanged(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="task"
+):
+    """Records where a background task stands: when it is created, asks, ends or is closed.
+
+    The model does not see it. The newest entry of a task has its last known state.
+    """
+
+    state: TaskState
+    closed: bool = False
+    """True when the task was removed from the list."""
+
+
+class JobGroupChanged(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="job_group"
+):
+    """Records where a group of background tasks stands; the model does not see it."""
+
+    state: JobGroupState
+
+
+class CallStarted(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="kind", tag="call"
+):
+    """Records that tool calls are about to run, so that none is repeated after a crash by mistake.
+
+    Only sessions with the option `record_calls` write it.
+    """
+
+    call_ids: tuple[CallId, ...]
+    """The calls that may change something; read-only calls are not recorded."""
+
+
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="note"):
     """A note for people that the model never sees: a tool summary, an error, a warning."""
 
@@ -200,6 +234,9 @@ KnownBody: TypeAlias = (
     | PinChanged
     | ModeChanged
     | Charged
+    | TaskChanged
+    | JobGroupChanged
+    | CallStarted
     | Noted
 )
 Body: TypeAlias = KnownBody | UnknownBody

@@ -45,6 +45,7 @@ Cancellation is never wrapped.
 """
 
 from clew.core.context_state import ContextState
+from clew.core.tasks import TaskErrorCategory, TimeoutReason
 
 
 class ClewError(Exception):
@@ -236,3 +237,24 @@ class LoopDetected(SessionError):
 
 class AbortError(SessionError):
     """The run was aborted; the history contains the partial answer."""
+
+
+class BackgroundTaskError(SessionError):
+    """A background task failed, or cannot do what was asked of it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        category: TaskErrorCategory,
+        recoverable: bool = False,
+        timeout_reason: TimeoutReason | None = None,
+        partial: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.category = category
+        self.recoverable = recoverable
+        """True if the same request may succeed later."""
+        self.timeout_reason = timeout_reason
+        self.partial = partial
+        """What there was of the result."""

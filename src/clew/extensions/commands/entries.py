@@ -8,10 +8,12 @@ from clew.context.recall.entry_text import entry_text
 from clew.core.context_state import LossReport, SummaryAttempt, SummaryCheck
 from clew.core.entries import (
     Body,
+    CallStarted,
     Charged,
     Cleared,
     Compacted,
     Entry,
+    JobGroupChanged,
     MessageAdded,
     ModeChanged,
     Noted,
@@ -20,6 +22,7 @@ from clew.core.entries import (
     ResultsCleared,
     Rewound,
     SetupChanged,
+    TaskChanged,
     Undone,
     UnknownBody,
 )
@@ -71,6 +74,8 @@ def describe_entry(entry: Entry) -> str:
             return one_line(entry_text(entry), _WORDS)
         case Compacted(report=report):
             return f"compaction, {report.tokens_before:,} → {report.tokens_after:,} tokens"
+        case TaskChanged() | JobGroupChanged() | CallStarted() as body:
+            return _describe_background(body)
         case body:
             return _change(body)
 
@@ -166,6 +171,18 @@ def _speaker(message: Message) -> str:
             return "model"
         case Role.TOOL:
             return one_line(", ".join(dict.fromkeys(one.name for one in message.results)), 40)
+
+
+def _describe_background(body: TaskChanged | JobGroupChanged | CallStarted) -> str:
+    match body:
+        case TaskChanged(state=task, closed=closed):
+            return f"task {task.task_id} {one_line(task.label, 60)}: " + (
+                "closed" if closed else task.status
+            )
+        case JobGroupChanged(state=group):
+            return f"job group {group.group_id}: {group.status}"
+        case CallStarted(call_ids=calls):
+            return f"{pluralize(len(calls), 'call')} started"
 
 
 def _change(

@@ -1,0 +1,1 @@
+"""Background tasks: their life, groups, worktrees, and durable execution on many machines."""

@@ -1,0 +1,172 @@
+"""The contract of a task store: tasks of all sessions and machines, as rows.
+
+It is kept in the same database as the sessions, so that one transaction can check who may write.
+A list of tasks, the messages to an agent, the questions that it asks and the answers to them are
+rows; an agent that waits costs nothing else.
+"""
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from clew.core.events import PermissionRequest
+from clew.core.ids import SessionId
+from clew.core.permissions import PermissionAnswer
+from clew.core.tasks import TaskKind, TaskState, TaskStatus
+
+
+class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task as it is stored."""
+
+    state: TaskState
+    spec: dict[str, Any] = {}
+    """What a worker needs to run a durable task (JSON); empty for a task of one process."""
+    worker: str = ""
+    """The worker or process that runs it; empty when none does."""
+    epoch: int = 0
+    """How often it was taken by a worker; grows with each takeover."""
+    cancel_requested: bool = False
+    question: PermissionRequest | None = None
+    answer: PermissionAnswer | None = None
+    """The answer to `question`, until the task has read it."""
+    snapshot: str = ""
+    """The blob with the newest snapshot of its worktree."""
+    updated_at: float = 0.0
+    """Set by the store, with the clock of the database."""
+
+
+class TaskMessage(Struct, frozen=True, kw_only=True):
+    """A message to a task, in the order of `number`."""
+
+    number: int
+    text: str
+    at: float
+
+
+class WorkerRow(Struct, frozen=True, kw_only=True):
+    """A process that runs tasks."""
+
+    worker: str
+    host: str
+    pid: int
+    silent: float
+    """Seconds since its last heartbeat, by the clock of the database."""
+
+
+class ScheduleRow(Struct, frozen=True, kw_only=True):
+    """A prompt that is run again and again."""
+
+    schedule_id: str
+    text: str
+    """When, as the user wrote it."""
+    cron: str
+    spec: dict[str, Any]
+    next_at: float
+    created_at: float
+    last_task_id: str = ""
+
+
+class TaskStore(Protocol):
+    """Keeps tasks. Every method raises `StoreUnavailable` and `StoreDamaged` as a `Store` does."""
+
+    async def save_task(self, row: TaskRow, *, epoch: int | None = None) -> None:
+        """Insert or replace a task; `question`, `answer` and `cancel_requested` stay as stored.
+
+        Raises:
+            SessionBusy: `epoch` is given, and another worker has taken the task since.
+        """
+        ...
+
+    async def task(self, task_id: str) -> TaskRow | None:
+        """Return a task, if there is one of that id."""
+        ...
+
+    async def tasks(
+        self,
+        *,
+        statuses: Collection[TaskStatus] | None = None,
+        session_id: SessionId | None = None,
+        cwd: str | None = None,
+        kind: TaskKind | None = None,
+        worker: str | None = None,
+        limit: int | None = None,
+    ) -> list[TaskRow]:
+        """Return tasks, the last changed first. The cost does not grow with tasks left out."""
+        ...
+
+    async def delete_task(self, task_id: str) -> None:
+        """Delete a task with its messages; does nothing when there is none."""
+        ...
+
+    async def claim(self, task_id: str, worker: str) -> TaskRow | None:
+        """Become the worker of a task that has not ended: increments its epoch.
+
+        Returns None for a task that has ended or is gone. The worker before, if it still runs,
+        is refused at its next `save_task` with its old epoch, and at its next `Store.append`.
+        """
+        ...
+
+    async def request_cancel(self, task_id: str) -> bool:
+        """Ask the worker to cancel a task; returns False when it has ended."""
+        ...
+
+    async def find_cancelled(self, task_ids: Collection[str]) -> set[str]:
+        """Return which of these tasks were asked to stop; one short query."""
+        ...
+
+    async def ask(self, task_id: str, question: PermissionRequest | None) -> None:
+        """Store the question that a task waits with; None removes it and the answer."""
+        ...
+
+    async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
+        """Answer a question; the first answer counts.
+
+        Raises:
+            SessionError: The question is not open.
+        """
+        ...
+
+    async def send(self, task_id: str, text: str) -> int:
+        """Add a message to a task; returns its number."""
+        ...
+
+    async def messages(self, task_id: str, *, after: int = 0) -> list[TaskMessage]:
+        """Return the messages behind that number, oldest first."""
+        ...
+
+    async def beat(self, worker: str) -> None:
+        """Note that a worker is alive."""
+        ...
+
+    async def workers(self) -> list[WorkerRow]:
+        """Return all workers that have not left."""
+        ...
+
+    async def leave(self, worker: str) -> None:
+        """Remove a worker."""
+        ...
+
+    async def put_blob(self, data: bytes) -> str:
+        """Store bytes; returns their name, which is the SHA-256 of the content."""
+        ...
+
+    async def get_blob(self, name: str) -> bytes | None:
+        """Return stored bytes."""
+        ...
+
+    async def save_schedule(self, row: ScheduleRow) -> None:
+        """Insert or replace a schedule."""
+        ...
+
+    async def schedules(self) -> list[ScheduleRow]:
+        """Return all schedules, the next one first."""
+        ...
+
+    async def delete_schedule(self, schedule_id: str) -> bool:
+        """Delete a schedule; returns whether there was one."""
+        ...
+
+    async def claim_schedule(self, row: ScheduleRow, *, next_at: float, task_id: str) -> bool:
+        """Move a schedule to its next time; False when another worker did it first."""
+        ...
