@@ -57,6 +57,10 @@ class DataOptions(TypedDict, total=False):
 
     session_id: str | None
     """Continue the session with this id, or create it under this id. Default: a new id."""
+    parent: str
+    """The session that a new session works for. Default: none."""
+    kind: str
+    """What a new session is: `agent` for a subagent. Default: empty, a session of the user."""
     system_message: str
     """What every request begins with."""
     permission_mode: PermissionMode | None
@@ -180,6 +184,8 @@ CALLBACKS = frozenset(
 """The options that subscribe to events of the session."""
 _DEFAULTS: SessionOptions = {
     "session_id": None,
+    "parent": "",
+    "kind": "",
     "system_message": "",
     "max_context_tokens": None,
     "max_turns": None,
