@@ -111,6 +111,11 @@ class DataOptions(TypedDict, total=False):
     """Give the model the `Recall` tool. Default: True."""
     detect_loops: bool
     """Warn and then stop a model that repeats the same call. Default: True."""
+    record_calls: bool
+    """Record each tool call that may change something before it runs, so that `continue_run` can
+    finish an answer that a crash interrupted: calls that had not begun and calls that only read
+    run again, and none that changes something runs twice. Without it, such calls fail. Default:
+    False."""
     redact: bool
     """Remove secrets from tool output before it is stored or sent. Default: True."""
     effort: str
@@ -200,6 +205,7 @@ _DEFAULTS: SessionOptions = {
     "compress_reasoning_text": True,
     "recall": True,
     "detect_loops": True,
+    "record_calls": False,
     "redact": True,
     "redact_values": (),
     "effort": "",

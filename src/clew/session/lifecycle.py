@@ -171,6 +171,8 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     source = _find_source(journal)
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
+    if not state.options["record_calls"]:
+        await journal.answer_open_calls()
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.

@@ -23,6 +23,7 @@ from clew.core.permissions import Decision
 from clew.core.todos import TodoItem
 from clew.core.usage import Usage
 from clew.providers.protocol import Chunk, Provider, Request
+from clew.session.call_records import CallRecords
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
@@ -108,6 +109,8 @@ class SessionState(Struct, kw_only=True):
     """What was decided about calls that have no result yet, by call id."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """Where calls report that have no result yet, by call id."""
+    call_records: CallRecords = field(default_factory=CallRecords)
+    """Records calls before they run, with the option `record_calls`."""
     ending: SessionError | None = None
     """Why the run must end after the calls of this answer."""
     completed_runs: int = 0

@@ -35,7 +35,7 @@ from clew.session.model_window import remember_window
 from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
-from clew.session.tool_batch import raise_ending, run_calls
+from clew.session.tool_batch import raise_ending, resume_calls, run_calls
 from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
@@ -157,12 +157,15 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     if not items:
         raise SessionError("there is nothing to continue: the conversation is empty")
     last = items[-1].message
-    if last.role is Role.ASSISTANT and not last.interrupted:
-        return ModelAnswer(message=last, reason=StopReason.DONE)
-    if last.role is Role.ASSISTANT:
+    has_open_calls = state.options["record_calls"] and not items.is_complete
+    if last.role is Role.ASSISTANT and not has_open_calls:
+        if not last.interrupted:
+            return ModelAnswer(message=last, reason=StopReason.DONE)
         await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
     prompt = state.journal.entries[-1]
     async with record_checkpoint(state, prompt, "continued"):
+        if has_open_calls:
+            await resume_calls(state)
         return await _answer(state, None)
 
 
