@@ -82,9 +82,7 @@ class Gate(Struct, kw_only=True):
             gate.mode = mode
 
     @contextmanager
-    def derive(
-        self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None
-    ) -> Iterator["Gate"]:
+    def derive(self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None) -> Iterator["Gate"]:
         """Make the gate of a subagent: the same rules and grants, and the mode as it changes."""
         gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, derived=[])
         self.derived.append(gate)
