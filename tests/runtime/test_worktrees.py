@@ -8,6 +8,7 @@ from clew.core.errors import BackgroundTaskError, ClewError, SessionError
 from clew.core.events import Warned
 from clew.core.tasks import TaskErrorCategory
 from clew.hooks.protocol import HookEvent, HookVerdict
+from clew.runtime.manager import BackgroundTaskManager
 from clew.runtime.protocol import TaskResult
 from clew.runtime.worktree_runner import WorktreeRunner
 from clew.runtime.worktrees import GitWorktrees
@@ -265,3 +266,25 @@ async def test_an_agent_continues_in_the_worktree_that_was_kept_for_it(
 
     assert first.worktree_path == second.worktree_path
     assert "2 uncommitted changes" in second.text
+
+
+@pytest.mark.req("BGT-4")
+async def test_the_state_of_a_task_names_the_worktree_that_was_kept(
+    repository: Path, worktrees: GitWorktrees
+) -> None:
+    def work(folder: Path) -> None:
+        (folder / "new.txt").write_text("new\n")
+        if folder.name.startswith("fails"):
+            raise SessionError("it failed")
+
+    manager = BackgroundTaskManager([WorktreeRunner(Worker(work), worktrees)])
+    with anyio.fail_after(60):
+        done = await manager.run(replace(Task(repository).request, task_id="works"))
+        failed = await manager.run(replace(Task(repository).request, task_id="fails"))
+        await manager.shutdown()
+
+    for state in (done, failed):
+        assert Path(state.worktree_path, "new.txt").exists()
+        assert git(repository, "branch", "--list", state.branch_name)
+    assert done.worktree_path in done.result
+    assert failed.worktree_path in failed.error

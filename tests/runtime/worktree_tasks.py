@@ -27,6 +27,7 @@ class Task:
         )
         self.events: list[Event] = []
         self.facts: dict[str, object] = {}
+        self.is_left = False
 
     def report(self, event: Event) -> None:
         self.events.append(event)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.ids import SessionId
+from clew.core.json_text import decode_json
 from clew.files.atomic import replace_file
 from clew.stores.leases import LeaseHolder, current_holder, is_dead
 
@@ -79,7 +80,7 @@ class WorktreeRecords:
         found = []
         for file in self.folder.glob("*.json"):
             with suppress(OSError, msgspec.DecodeError):
-                found.append(msgspec.json.decode(file.read_bytes(), type=Worktree))
+                found.append(decode_json(file.read_bytes(), type=Worktree))
         return sorted(found, key=lambda worktree: (worktree.created_at, worktree.name))
 
     def find(self, task_id: str) -> Worktree | None:

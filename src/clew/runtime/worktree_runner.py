@@ -175,6 +175,11 @@ class _PlacedTask:
         """What to run, in the worktree."""
         return self._request
 
+    @property
+    def is_left(self) -> bool:
+        """True when this process stops following the task."""
+        return self._inner.is_left
+
     def report(self, event: Event) -> None:
         """Publish an event of the task."""
         self._inner.report(event)
