@@ -118,6 +118,7 @@ PAGES = (
         intro="Where sessions are stored. The guide is [sessions.md](../sessions.md).",
         modules=(
             "clew.stores.protocol",
+            "clew.stores.task_protocol",
             "clew.stores.record",
             "clew.stores.memory",
             "clew.stores.sqlite",
