@@ -253,6 +253,7 @@ def _apply_setting(view: View, body: Body) -> View:
         case ModeChanged(mode=mode):
             return replace(view, mode=mode)
         case _:
+            # The others do not change what the model gets.
             return view
 
 

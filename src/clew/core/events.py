@@ -17,7 +17,14 @@ from clew.core.ids import CallId, RunId, SessionId
 from clew.core.json_text import JsonDecoder
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
-from clew.core.task_events import BackgroundJobGroupEvent, BackgroundTaskEvent
+from clew.core.task_events import (
+    BackgroundJobGroupEvent as BackgroundJobGroupEvent,  # noqa: PLC0414 - a part of the union
+)
+from clew.core.task_events import (
+    BackgroundTaskEvent as BackgroundTaskEvent,  # noqa: PLC0414
+)
+from clew.core.task_events import JobGroupStage as JobGroupStage  # noqa: PLC0414
+from clew.core.task_events import TaskStage as TaskStage  # noqa: PLC0414
 from clew.core.todos import TodoItem
 
 

@@ -1,4 +1,4 @@
-"""Events of background tasks and job groups; `clew.core.events` has the union of all events."""
+"""Events of background tasks and job groups; part of the union in `clew.core.events`."""
 
 from enum import StrEnum
 
