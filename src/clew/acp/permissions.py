@@ -1,16 +1,31 @@
-"""Permission requests of a session as questions of the editor. Pure."""
+"""Permission requests of a session as questions of the editor, and their answers."""
 
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
+import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
+from clew.acp.connection import Connection, RpcError
 from clew.acp.content import ToolCallFields
-from clew.acp.messages import PermissionKind, PermissionOption, PermissionOutcome, PermissionParams
+from clew.acp.messages import (
+    PermissionKind,
+    PermissionOption,
+    PermissionOutcome,
+    PermissionParams,
+    PermissionResult,
+)
 from clew.acp.tool_calls import find_kind, find_locations, make_title, preview_diff, show_change
+from clew.core.errors import SessionError
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
-from clew.sdk.permission_choices import list_choices
+from clew.sdk.client import SessionClient
 from clew.sdk.permission_preview import preview_change
+from clew.sdk.permission_requests import list_choices
+
+logger = logging.getLogger(__name__)
 
 _KINDS: Mapping[Approval, PermissionKind] = {
     Approval.ONCE: "allow_once",
@@ -18,6 +33,51 @@ _KINDS: Mapping[Approval, PermissionKind] = {
     Approval.PROJECT: "allow_always",
     Approval.NO: "reject_once",
 }
+
+
+class Questions:
+    """Asks the editor what a session asks, and passes the answers on.
+
+    Args:
+        client: The session.
+        connection: The editor.
+        tasks: Where questions wait for their answers.
+    """
+
+    def __init__(self, client: SessionClient, connection: Connection, tasks: TaskGroup) -> None:
+        self._client = client
+        self._connection = connection
+        self._tasks = tasks
+        self._open: dict[str, anyio.CancelScope] = {}
+
+    def ask(self, request_id: str, question: PermissionParams) -> None:
+        """Ask in the background, unless the question is open."""
+        if request_id not in self._open:
+            self._open[request_id] = scope = anyio.CancelScope()
+            self._tasks.start_soon(self._ask, request_id, question, scope)
+
+    def withdraw(self, request_id: str) -> None:
+        """Stop asking: the request was answered elsewhere, or is no longer needed."""
+        if request_id in self._open:
+            self._open.pop(request_id).cancel()
+
+    async def _ask(
+        self, request_id: str, question: PermissionParams, scope: anyio.CancelScope
+    ) -> None:
+        approval = Approval.NO
+        with scope:
+            try:
+                answer = await self._connection.request(
+                    "session/request_permission", question, PermissionResult
+                )
+                approval = read_answer(answer.outcome)
+            except RpcError as error:
+                logger.warning("the editor did not answer, so the call is denied: %s", error)
+        self._open.pop(request_id, None)
+        if not scope.cancelled_caught:
+            # Another answer may have come first.
+            with suppress(SessionError):
+                await self._client.answer(request_id, approval)
 
 
 def make_question(

@@ -1,7 +1,6 @@
 """One open session of an editor: its prompts, its events, and its permission requests."""
 
-import logging
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 import anyio
 from anyio.abc import TaskGroup
@@ -9,7 +8,6 @@ from anyio.abc import TaskGroup
 from clew.acp.connection import INTERNAL_ERROR, INVALID_REQUEST, Connection, RpcError
 from clew.acp.content import (
     AgentMessageChunk,
-    AgentThoughtChunk,
     ConfigUpdate,
     ContentBlock,
     CurrentModeUpdate,
@@ -19,7 +17,6 @@ from clew.acp.content import (
 )
 from clew.acp.history import map_history, sum_costs
 from clew.acp.messages import (
-    PermissionResult,
     PromptResult,
     SessionResult,
     StopReason,
@@ -35,7 +32,7 @@ from clew.acp.options import (
     list_modes,
     list_options,
 )
-from clew.acp.permissions import make_question, read_answer
+from clew.acp.permissions import Questions, make_question
 from clew.acp.prompts import make_prompt
 from clew.acp.tool_calls import fence
 from clew.acp.updates import EventMapper, make_plan
@@ -50,12 +47,10 @@ from clew.core.events import (
     SessionUpdated,
 )
 from clew.core.ids import EntryId, RunId
-from clew.core.permissions import Approval, PermissionMode
+from clew.core.permissions import PermissionMode
 from clew.core.results import ExecutionResult
-from clew.sdk.client import CommandOutcome, HistoryEntry, SessionClient, SessionSnapshot
+from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
 from clew.sdk.spec import EFFORTS
-
-logger = logging.getLogger(__name__)
 
 _PAGE = 10_000
 _STOP_REASONS: dict[str, StopReason] = {"length": "max_tokens", "refused": "refusal"}
@@ -105,7 +100,7 @@ class EditorSession:
         self._mode, self._name = str(snapshot.mode), snapshot.name
         self._turns: dict[RunId, _Turn] = {}
         self._preparing: set[_Turn] = set()
-        self._questions: dict[str, anyio.CancelScope] = {}
+        self._questions = Questions(client, connection, tasks)
         self._is_shown = False
 
     async def describe(self, *, is_new: bool = False) -> SessionResult:
@@ -120,7 +115,7 @@ class EditorSession:
 
     async def restore(self, *, show: bool) -> None:
         """Read the history: for the costs of the session, and to show it again."""
-        history = await self._read_history()
+        history = await _read_history(self._client)
         self._mapper = EventMapper(self.cwd, cost_usd=sum_costs(history))
         if show:
             for update in map_history(history, self._mapper, self.cwd):
@@ -136,10 +131,6 @@ class EditorSession:
     def show(self, update: Update) -> None:
         """Send an update."""
         self._connection.notify("session/update", UpdateParams(self.id, update))
-
-    def note(self, text: str) -> None:
-        """Show a message of Clew."""
-        self.show(AgentThoughtChunk(TextBlock(f"{text}\n\n")))
 
     async def prompt(self, blocks: tuple[ContentBlock, ...]) -> PromptResult:
         """Run a prompt or a command until it ends; a second prompt waits for the first.
@@ -166,14 +157,6 @@ class EditorSession:
             turn.cancelled = True
         self._client.abort()
 
-    async def set_mode(self, mode: str) -> None:
-        """Change the permission mode.
-
-        Raises:
-            ValueError: There is no such mode.
-        """
-        await self._client.set_mode(PermissionMode(mode))
-
     async def set_option(self, name: str, value: str) -> SessionResult:
         """Change an option; returns all of them.
 
@@ -182,7 +165,7 @@ class EditorSession:
             ClewError: The session refuses.
         """
         if name == MODE:
-            await self.set_mode(value)
+            await self._client.set_mode(PermissionMode(value))
         elif name == MODEL:
             await self._client.set_model(value)
         elif name == EFFORT and value in (DEFAULT_EFFORT, *EFFORTS):
@@ -195,10 +178,16 @@ class EditorSession:
 
     async def _run(self, turn: _Turn, blocks: tuple[ContentBlock, ...]) -> PromptResult:
         prompt = make_prompt(blocks, self.cwd)
-        if prompt.text.startswith("/") and not prompt.images and await self._knows(prompt.text):
+        if (
+            prompt.text.startswith("/")
+            and not prompt.images
+            and await _is_command(self._client, prompt.text)
+        ):
             outcome = await self._client.execute(prompt.text.strip())
             if outcome.run_id is None:
-                return self._show_outcome(outcome, turn)
+                if outcome.message:
+                    self.show(AgentMessageChunk(TextBlock(_format_message(outcome.message))))
+                return PromptResult(stop_reason="cancelled" if turn.cancelled else "end_turn")
             run_id = outcome.run_id
         else:
             run_id = await self._client.submit(prompt)
@@ -210,26 +199,6 @@ class EditorSession:
         finally:
             del self._turns[run_id]
         return _describe_end(turn.ending)
-
-    async def _knows(self, text: str) -> bool:
-        name = text[1:].split(maxsplit=1)[:1]
-        known = {one.name.lower() for one in await self._client.commands()}
-        return bool(name) and name[0].lower() in known
-
-    def _show_outcome(self, outcome: CommandOutcome, turn: _Turn) -> PromptResult:
-        if outcome.message:
-            is_short = "\n" not in outcome.message
-            text = outcome.message if is_short else fence(outcome.message)
-            self.show(AgentMessageChunk(TextBlock(text)))
-        return PromptResult(stop_reason="cancelled" if turn.cancelled else "end_turn")
-
-    async def _read_history(self) -> list[HistoryEntry]:
-        found: list[HistoryEntry] = []
-        last = EntryId(0)
-        while page := await self._client.history(after=last, limit=_PAGE):
-            found += page
-            last = EntryId(int(page[-1].id.partition(".")[0]))
-        return found
 
     async def _show_state(self) -> None:
         """Show what an editor gets once the session is open: gauge, plan and commands."""
@@ -256,7 +225,7 @@ class EditorSession:
         snapshot = await self._client.snapshot()
         self._position = snapshot.seq
         for request in snapshot.permission_requests:
-            self._ask_soon(request, "")
+            self._ask(request, "")
         self.show(self._mapper.usage(snapshot.context))
         if not snapshot.executing:
             for turn in self._turns.values():
@@ -267,9 +236,9 @@ class EditorSession:
             self.show(update)
         match envelope.event:
             case PermissionRequest() as request:
-                self._ask_soon(request, envelope.task_id)
-            case PermissionResolved(request_id=request_id) if request_id in self._questions:
-                self._questions.pop(request_id).cancel()
+                self._ask(request, envelope.task_id)
+            case PermissionResolved(request_id=request_id):
+                self._questions.withdraw(request_id)
             case _ if envelope.task_id:
                 pass
             case RunCompleted(result=result) | RunInterrupted(result=result):
@@ -296,37 +265,30 @@ class EditorSession:
             self.show(SessionInfoUpdate(title=changed.name))
         self.show(ConfigUpdate((await self.describe()).config_options))
 
-    def _ask_soon(self, request: PermissionRequest, task_id: str) -> None:
-        if request.request_id not in self._questions:
-            self._questions[request.request_id] = scope = anyio.CancelScope()
-            self._tasks.start_soon(self._ask, request, task_id, scope)
+    def _ask(self, request: PermissionRequest, task_id: str) -> None:
+        call_id = self._mapper.find_call(request.call_id or request.request_id, task_id)
+        question = make_question(request, session_id=self.id, tool_call_id=call_id, cwd=self.cwd)
+        self._questions.ask(request.request_id, question)
 
-    async def _ask(
-        self, request: PermissionRequest, task_id: str, scope: anyio.CancelScope
-    ) -> None:
-        """Ask the editor; where it cannot be asked, the answer is no."""
-        approval = Approval.NO
-        with scope:
-            try:
-                question = make_question(
-                    request,
-                    session_id=self.id,
-                    tool_call_id=self._mapper.find_call(
-                        request.call_id or request.request_id, task_id
-                    ),
-                    cwd=self.cwd,
-                )
-                answer = await self._connection.request(
-                    "session/request_permission", question, PermissionResult
-                )
-                approval = read_answer(answer.outcome)
-            except RpcError as error:
-                logger.warning("the editor did not answer: %s", error)
-        self._questions.pop(request.request_id, None)
-        if not scope.cancelled_caught:
-            # Another answer may have come first.
-            with suppress(SessionError):
-                await self._client.answer(request.request_id, approval)
+
+async def _is_command(client: SessionClient, text: str) -> bool:
+    name = text[1:].split(maxsplit=1)[:1]
+    known = {one.name.lower() for one in await client.commands()}
+    return bool(name) and name[0].lower() in known
+
+
+def _format_message(message: str) -> str:
+    """Return the message of a command: several lines as they are, not as Markdown."""
+    return fence(message) if "\n" in message else message
+
+
+async def _read_history(client: SessionClient) -> list[HistoryEntry]:
+    found: list[HistoryEntry] = []
+    last = EntryId(0)
+    while page := await client.history(after=last, limit=_PAGE):
+        found += page
+        last = EntryId(int(page[-1].id.partition(".")[0]))
+    return found
 
 
 def _describe_end(ending: ExecutionResult | RunFailed | None) -> PromptResult:

@@ -20,9 +20,11 @@ from clew.acp.messages import (
     PromptParams,
     SessionInfo,
     SessionParams,
+    SessionResult,
     SetConfigParams,
     SetModeParams,
 )
+from clew.acp.options import MODE
 from clew.acp.session import EditorSession
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
@@ -122,21 +124,19 @@ class Sessions:
 
     async def set_mode(self, params: SetModeParams) -> Reply:
         """Change the permission mode of a session."""
-        session = self._find(params.session_id)
-        try:
-            await session.set_mode(params.mode_id)
-        except ValueError as error:
-            raise RpcError(INVALID_PARAMS, str(error)) from error
+        await self._set_option(params.session_id, MODE, params.mode_id)
         return Reply(Empty())
 
     async def set_config(self, params: SetConfigParams) -> Reply:
         """Change an option of a session."""
-        session = self._find(params.session_id)
+        state = await self._set_option(params.session_id, params.config_id, params.value)
+        return Reply(ConfigResult(config_options=state.config_options))
+
+    async def _set_option(self, session_id: str, name: str, value: str) -> SessionResult:
         try:
-            state = await session.set_option(params.config_id, params.value)
+            return await self._find(session_id).set_option(name, value)
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, str(error)) from error
-        return Reply(ConfigResult(config_options=state.config_options))
 
     def _find(self, session_id: str) -> EditorSession:
         session = self._open.get(session_id)

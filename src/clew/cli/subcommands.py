@@ -11,7 +11,7 @@ SUMMARIES = {
     "config": "show and change settings",
     "demo": "take a guided tour",
     "doctor": "check what works here",
-    "log": "read and replay session logs",
+    "log": "read and replay logs",
     "models": "get the embedded model",
     "permissions": "show what was decided",
     "sessions": "manage stored sessions",

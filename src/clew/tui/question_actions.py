@@ -11,7 +11,7 @@ from prompt_toolkit.layout import Layout
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.text import pluralize
-from clew.sdk.permission_choices import Choice
+from clew.sdk.permission_requests import Choice
 from clew.tui.blocks import Notice
 from clew.tui.parts import Parts
 from clew.tui.questions import add_bars, format_target

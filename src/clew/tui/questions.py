@@ -10,8 +10,8 @@ from clew.core.events import PermissionRequest
 from clew.core.permissions import Risk
 from clew.core.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.text import pluralize, truncate_middle
-from clew.sdk.permission_choices import Choice, list_choices
 from clew.sdk.permission_preview import preview_request
+from clew.sdk.permission_requests import Choice, list_choices
 from clew.tui.blocks import EXIT_PLAN_MODE
 
 BAR: Final = "  │ "
