@@ -85,6 +85,8 @@ class SessionState(Struct, kw_only=True):
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
+    source_declared: bool = False
+    """True when requests declare the tools of `tool_source`."""
     plan_mode_told: bool = False
     """True when the model was last told that it is in plan mode."""
     published_todos: tuple[TodoItem, ...] = ()
