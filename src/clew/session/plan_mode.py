@@ -110,9 +110,7 @@ def select_tools(state: SessionState) -> tuple[ToolSpec, ...]:
     if state.gate.mode is not PermissionMode.PLAN:
         return tuple(spec for spec in state.all_specs if spec.name != EXIT_PLAN_MODE)
     denied = {
-        tool.spec.name
-        for tool in state.tools.values()
-        if not _only_reads(tool, state.tool_context)
+        tool.spec.name for tool in state.tools.values() if not _only_reads(tool, state.tool_context)
     }
     return tuple(spec for spec in state.all_specs if spec.name not in denied)
 

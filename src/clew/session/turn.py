@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from clew.context.estimate import message_units
 from clew.context.reasoning import is_private_to
+from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, MessageAdded, ReasoningDropped, ResultsCleared, Undone
 from clew.core.errors import (
     ClewError,
@@ -34,7 +35,8 @@ from clew.session.model_window import remember_window
 from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
-from clew.session.tool_batch import raise_ending, run_calls
+from clew.session.tool_batch import raise_ending, resume_calls, run_calls
+from clew.session.tool_sources import follow_source
 from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
@@ -106,8 +108,9 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
     context = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    news = await follow_source(state)
     parts, reads = await _find_attachments(state, prompt)
-    message = await add_reminders(state, prompt.message, context)
+    message = await add_reminders(state, prompt.message, (*news, *context))
     message = replace(message, parts=(*message.parts, *parts))
     if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
@@ -156,12 +159,16 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     if not items:
         raise SessionError("there is nothing to continue: the conversation is empty")
     last = items[-1].message
-    if last.role is Role.ASSISTANT and not last.interrupted:
-        return ModelAnswer(message=last, reason=StopReason.DONE)
-    if last.role is Role.ASSISTANT:
+    has_open_calls = state.options["record_calls"] and not items.is_complete
+    if last.role is Role.ASSISTANT and not has_open_calls:
+        if not last.interrupted:
+            return ModelAnswer(message=last, reason=StopReason.DONE)
         await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
     prompt = state.journal.entries[-1]
+    state.notices += await follow_source(state)
     async with record_checkpoint(state, prompt, "continued"):
+        if has_open_calls:
+            await resume_calls(state)
         return await _answer(state, None)
 
 
@@ -202,6 +209,8 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             )
         if calls:
             await _announce_mode(state)
+            state.notices += await follow_source(state)
+            await _add_messages(state)
         try:
             answer = await _call(state)
         except (ContextFull, ContextOverflow):
@@ -213,6 +222,8 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             await run_calls(state, wanted)
         elif answer.reason is StopReason.PAUSED and pauses < _MOST_PAUSES:
             pauses += 1
+        elif await _add_messages(state):
+            continue
         elif (more := await check_stop(state, answer.message, times=stops)) is not None:
             stops += 1
             await state.journal.append(MessageAdded(message=more))
@@ -228,12 +239,30 @@ async def _announce_mode(state: SessionState) -> None:
         await state.journal.append(MessageAdded(message=message, display=""))
 
 
+async def _add_messages(state: SessionState) -> bool:
+    """Add what came for the model during the run; returns whether there was anything."""
+    if not state.notices and not state.messages:
+        return False
+    if state.notices:
+        message = user(format_reminder(*state.notices))
+        state.notices.clear()
+        await state.journal.append(MessageAdded(message=message, display=""))
+    while state.messages:
+        await state.journal.append(MessageAdded(message=user(state.messages.pop(0))))
+    return True
+
+
 async def _call(state: SessionState) -> ModelAnswer:
-    """Call the model; a failure that has a remedy is retried once."""
+    """Call the model within the budget."""
     check_view(state)
     await compact_if_requested(state)
     context = await fit(state)
-    state.check_next_call()
+    with state.reserve_call():
+        return await _call_with_remedies(state, context)
+
+
+async def _call_with_remedies(state: SessionState, context: ContextState) -> ModelAnswer:
+    """Call the model; a failure that has a remedy is retried once."""
     tried: tuple[_Remedy, ...] = ()
     while True:
         try:

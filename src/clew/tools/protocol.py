@@ -142,6 +142,15 @@ class ForwardsCalls(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsResources(Protocol):
+    """A tool that reads the resources of servers by `server` and `uri`. Optional."""
+
+    def has_server(self, name: str) -> bool:
+        """Return whether there is a server of that name."""
+        ...
+
+
 class ToolSource(Protocol):
     """Tools that come and go while a session runs, such as those of MCP servers.
 
@@ -168,6 +177,10 @@ class ToolSource(Protocol):
 
     def choose_specs(self, window: int) -> tuple[ToolSpec, ...]:
         """Return the declarations for requests to a model with that context window."""
+        ...
+
+    def restrict(self, allows: Callable[[str], bool]) -> "ToolSource":
+        """Return a source for another session, which may use only some of the tools."""
         ...
 
     def take_news(self) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 Json = dict[str, Any]
 PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
+    "WjR9awAAAABJRU5ErkJggg=="
 )
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -69,7 +70,8 @@ def ask_client(method: str, params: Json) -> Json:
 
 
 def call(name: str, arguments: Json, params: Json) -> Json:
-    return RUN.get(name, lambda _, __: text_result(f"called {name}"))(arguments, params)
+    run = RUN.get(name)
+    return text_result(f"called {name}") if run is None else run(arguments, params)
 
 
 def hang(_: Json, __: Json) -> Json:
@@ -199,7 +201,7 @@ def answer(message: Json, mode: str) -> Json | None:
     match message["method"]:
         case "initialize":
             return {
-                "protocolVersion": "2024-11-05",
+                "protocolVersion": "2024-11-05" if mode == "old" else "2025-06-18",
                 "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {}},
                 "serverInfo": {"name": "plain", "version": "1"},
             }

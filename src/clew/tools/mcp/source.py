@@ -35,6 +35,7 @@ class McpToolSource:
         threshold: Share of the window that declarations may take; above it all tools are deferred.
         wait: Seconds that the first prompt waits for servers.
         allows: Whether the session may use a tool of that name.
+        is_agent: Declare nothing if the session may use no tool of the servers.
     """
 
     def __init__(
@@ -44,10 +45,11 @@ class McpToolSource:
         threshold: float = DEFER_THRESHOLD,
         wait: float = STARTUP_WAIT,
         allows: Callable[[str], bool] = lambda _: True,
+        is_agent: bool = False,
     ) -> None:
         self.pool = pool
         self._threshold, self._wait, self._allows = threshold, wait, allows
-        self._has_waited = False
+        self._is_agent, self._has_waited = is_agent, False
         self._tools: dict[str, Tool] = {}
         self._built_at = -1
         self._known: dict[str, ToolSpec] | None = None
@@ -65,6 +67,7 @@ class McpToolSource:
             threshold=self._threshold,
             wait=self._wait,
             allows=lambda name: self._allows(name) and allows(name),
+            is_agent=True,
         )
 
     async def wait_ready(self) -> None:
@@ -88,6 +91,8 @@ class McpToolSource:
     def choose_specs(self, window: int) -> tuple[ToolSpec, ...]:
         """Declare all tools if that takes little of the window; else only how to find them."""
         specs = [tool.spec for tool in self._update().values()]
+        if self._is_agent and not specs:
+            return ()
         deferred = not specs or tool_units(specs) > self._threshold * window
         self._known = {spec.name: spec for spec in specs}
         self._own[TOOL_SEARCH] = ToolSearch(self._write_index(deferred=deferred), self._list_tools)
