@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from clew.core.entries import Charged
 from clew.core.errors import AbortError, ClewError, ConfigError
-from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage, TodosChanged
+from clew.core.events import EntryAdded, Envelope, TodosChanged
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.usage import Usage
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agent_discovery import assemble_prompt, filter_tools, resolve_model
