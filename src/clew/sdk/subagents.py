@@ -169,6 +169,10 @@ class AgentRunner(Struct, kw_only=True):
             "event_bus": self._child_bus(agent_id),
             "budget_usd": parent.state.budget_left,
         }
+        if (source := self.options.get("tool_source")) is not None:
+            options["tool_source"] = source.restrict(
+                lambda name: bool(filter_tools([name], definition, allowed=task.allowed_tools))
+            )
         if parent.state.provider.name != self.provider_name:
             options.pop("request_options", None)
             options.pop("summary_model", None)
