@@ -15,7 +15,6 @@ from clew.core.todos import TodoItem, TodoStatus
 from clew.core.tool_states import ToolOutcome
 from clew.tools.builtin.diff import compare
 from clew.tui.blocks import (
-    AgentNote,
     Answer,
     Block,
     Cleared,
@@ -25,10 +24,11 @@ from clew.tui.blocks import (
     Notice,
     Plan,
     RetryWait,
-    RunningAgent,
+    RunningTask,
     RunningTool,
     ServerTool,
     ShellOutput,
+    TaskNote,
     Thinking,
     Todos,
     ToolCall,
@@ -100,9 +100,9 @@ def blocks(text: str) -> list[Block]:
         ),
         call("Edit", data=compare(OLD + text, text + NEW, text).data()),
         ServerTool(number=3, name=text, arguments=text, text=text),
-        AgentNote(agent=text, stage="started", text=text),
-        AgentNote(agent=text, stage="completed", text=text, number=12),
-        AgentNote(agent=text, stage="failed", text=text),
+        TaskNote(name=text, stage="started", text=text),
+        TaskNote(name=text, stage="completed", text=text, number=12),
+        TaskNote(name=text, stage="failed", text=text),
         Notice(text, "warning"),
         Compaction(trigger="auto", before=STATE, after=STATE, report=REPORT, summary=text),
         Cleared(trigger="economy", report=REPORT),
@@ -194,7 +194,7 @@ def test_the_live_area_has_at_most_so_many_rows_and_columns(
         answer=text,
         thinking=text,
         tools=(RunningTool(call_id="1", name=text, arguments=text, since=2.0, line=text),),
-        agents=(RunningAgent(task_id="t", agent=text, since=1.0, line=text),),
+        tasks=(RunningTask(task_id="t", name=text, since=1.0, line=text),),
         retry=RetryWait(reason=text, until=9.0, attempt=2, attempts=3),
         todos=(TodoItem(content=text),),
     )

@@ -43,7 +43,6 @@ from clew.core.results import ExecutionResult
 from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.todos import TodoItem
 from clew.tui.blocks import (
-    AgentNote,
     Answer,
     Block,
     Compaction,
@@ -52,6 +51,7 @@ from clew.tui.blocks import (
     RunningTool,
     ServerTool,
     ShellOutput,
+    TaskNote,
     Thinking,
     Todos,
     ToolCall,
@@ -249,16 +249,14 @@ def test_a_subagent_is_a_note_when_it_starts_and_when_it_ends() -> None:
     stream.feed(task(stage=TaskStage.STARTED, text="look"))
     stream.feed(start(), Warned("careful"), TextDelta("hidden"), task_id="t")
     assert stream.transcript.live is not None
-    (agent,) = stream.transcript.live.agents
+    (agent,) = stream.transcript.live.tasks
     assert (agent.calls, agent.line) == (1, "Bash ls")
     stream.feed(task(stage=TaskStage.COMPLETED, text="found"))
 
     assert stream.blocks == [
-        AgentNote(agent="explorer", stage="started", text="look", number=1),
+        TaskNote(name="explorer", stage="started", text="look", number=1),
         Notice("explorer: careful", "warning"),
-        AgentNote(
-            agent="explorer", stage="completed", text="found", calls=1, seconds=2.0, number=2
-        ),
+        TaskNote(name="explorer", stage="completed", text="found", calls=1, seconds=2.0, number=2),
     ]
 
 
