@@ -124,7 +124,7 @@ def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
 async def _session_id(options: InteractiveOptions, store: Store) -> SessionId | None:
     wanted = options.get("resume_session_id")
     if wanted is None:
-        return None
+        return SessionId(own) if (own := options.get("session_id")) else None
     if options.get("fork_session"):
         return (await store.fork(SessionId(wanted))).id
     return (await store.record(SessionId(wanted))).id
