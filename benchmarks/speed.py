@@ -108,8 +108,8 @@ class _Passes:
             bytes_per_message=(held[0] / len(said), held[1] / len(said)),
         )
 
-    def ratio(self, seconds: float) -> float:
-        return seconds / self.peer if self.peer else 0.0
+    def ratio(self, seconds: float) -> float | None:
+        return seconds / self.peer if self.peer else None
 
     def describe(self, length: int) -> list[tuple[str, str, str]]:
         named = [
@@ -125,7 +125,7 @@ class _Passes:
             (
                 f"{length:,} messages: {name}",
                 _milliseconds(seconds),
-                f"{self.ratio(seconds):.2f} of trim" if self.peer else "–",
+                "–" if (ratio := self.ratio(seconds)) is None else f"{ratio:.2f} of trim",
             )
             for name, seconds in named
         ]
@@ -229,7 +229,9 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1_000:.3f}" if seconds < 0.001 else f"{seconds * 1_000:.1f}"
 
 
-def _verdict(target: str, measured: float, limit: float) -> str:
+def _verdict(target: str, measured: float | None, limit: float) -> str:
+    if measured is None:
+        return f"target: {target}: not compared, langchain-core is not installed"
     return f"target: {target}: {measured:.2f}, {judge(measured <= limit)}"
 
 

@@ -62,6 +62,7 @@ async def look(place: str, session_id: str, safe: int, count: Count) -> None:
         count.lost += [entry.id for entry in entries] != list(range(1, len(entries) + 1))
         count.lost += len(entries) < safe
         journal = await Journal.reopen(store, SessionId(session_id))
+        await journal.answer_open_calls()
         count.unanswered += len(journal.entries) > len(entries)
         count.invalid += bool(find_problems(render(journal.view)))
         await journal.aclose()

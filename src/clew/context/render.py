@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from clew.context.items import Item, ItemKind
 from clew.context.view import View
 from clew.core.ids import CallId
-from clew.core.messages import Message, Role, tool_result, user
+from clew.core.messages import Message, Role, ToolCall, tool_result, user
 
 _BEGINNING = user("[the conversation begins here]")
 """One object for all requests, so encoders can cache it by identity."""
@@ -35,7 +35,12 @@ LOST_RESULT = "Error: the session ended before this tool call was finished; it m
 
 
 def answer_missing_calls(items: Sequence[Item]) -> list[Message]:
-    """Return a failed result for every call of the last answer without a result.
+    """Return a failed result for every call of the last answer without a result."""
+    return [tool_result(call, LOST_RESULT, failed=True) for call in find_open_calls(items)]
+
+
+def find_open_calls(items: Sequence[Item]) -> list[ToolCall]:
+    """Return the calls of the last answer that have no result.
 
     Only the end is checked: results always follow directly after their answer.
     """
@@ -49,7 +54,7 @@ def answer_missing_calls(items: Sequence[Item]) -> list[Message]:
             if call.call_id in answered:
                 answered.remove(call.call_id)
             else:
-                missing.append(tool_result(call, LOST_RESULT, failed=True))
+                missing.append(call)
         return missing
     return []
 

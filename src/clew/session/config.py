@@ -57,6 +57,10 @@ class DataOptions(TypedDict, total=False):
 
     session_id: str | None
     """Continue the session with this id, or create it under this id. Default: a new id."""
+    parent: str
+    """The session that a new session works for. Default: none."""
+    kind: str
+    """What a new session is: `agent` for a subagent. Default: empty, a session of the user."""
     system_message: str
     """What every request begins with."""
     permission_mode: PermissionMode | None
@@ -107,6 +111,11 @@ class DataOptions(TypedDict, total=False):
     """Give the model the `Recall` tool. Default: True."""
     detect_loops: bool
     """Warn and then stop a model that repeats the same call. Default: True."""
+    record_calls: bool
+    """Record each tool call that may change something before it runs, so that `continue_run` can
+    finish an answer that a crash interrupted: calls that had not begun and calls that only read
+    run again, and none that changes something runs twice. Without it, such calls fail. Default:
+    False."""
     redact: bool
     """Remove secrets from tool output before it is stored or sent. Default: True."""
     effort: str
@@ -180,6 +189,8 @@ CALLBACKS = frozenset(
 """The options that subscribe to events of the session."""
 _DEFAULTS: SessionOptions = {
     "session_id": None,
+    "parent": "",
+    "kind": "",
     "system_message": "",
     "max_context_tokens": None,
     "max_turns": None,
@@ -194,6 +205,7 @@ _DEFAULTS: SessionOptions = {
     "compress_reasoning_text": True,
     "recall": True,
     "detect_loops": True,
+    "record_calls": False,
     "redact": True,
     "redact_values": (),
     "effort": "",

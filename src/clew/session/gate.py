@@ -1,6 +1,7 @@
 """The gate before each tool call: rules decide, and a person answers where they leave it open."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from clew.core.permissions import (
     DeniedPaths,
     PermissionAnswer,
     PermissionMode,
+    Risk,
     TargetKind,
     Verdict,
 )
@@ -56,6 +58,8 @@ class Gate(Struct, kw_only=True):
     about edits."""
     grants: list[Grant] = field(default_factory=list)
     """Calls that the user allowed for the rest of the session, by argument shape."""
+    derived: list["Gate"] = field(default_factory=list)
+    """The gates of subagents that are running."""
 
     def policy(self, mode: PermissionMode | None = None) -> Policy:
         """Return everything that decides, as it is now or as it would be in another mode."""
@@ -74,6 +78,18 @@ class Gate(Struct, kw_only=True):
             asked_nothing = self.mode is PermissionMode.BYPASS
             self.mode_after_plan = self.mode if asked_nothing else PermissionMode.ACCEPT_EDITS
         self.mode = mode
+        for gate in self.derived:
+            gate.mode = mode
+
+    @contextmanager
+    def derive(self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None) -> Iterator["Gate"]:
+        """Make the gate of a subagent: the same rules and grants, and the mode as it changes."""
+        gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, derived=[])
+        self.derived.append(gate)
+        try:
+            yield gate
+        finally:
+            self.derived[:] = [one for one in self.derived if one is not gate]
 
     def decide(self, access: Access, policy: Policy | None = None) -> Decision:
         """Return the decision of the rules and the mode; `ASK` where they leave it to a person."""
@@ -81,6 +97,13 @@ class Gate(Struct, kw_only=True):
         from clew.permissions.decide import decide  # noqa: PLC0415
 
         return decide(access, policy or self.policy())
+
+    def only_reads(self, access: Access) -> bool:
+        """Return whether a call cannot change anything, whatever the rules say about it."""
+        if access.risk is Risk.INSPECT:
+            return True
+        # Without rules, default mode allows a command line only if it reads.
+        return self.decide(access, Policy(cwd=self.cwd)).verdict is Verdict.ALLOW
 
     def find_denied_paths(self) -> DeniedPaths:
         """Return the existing paths that deny rules forbid; reads folders."""

@@ -107,9 +107,10 @@ async def admit_prompt(
 
 
 async def add_reminders(state: SessionState, prompt: Message, context: Sequence[str]) -> Message:
-    """Return the prompt with reminders before it: the permission mode, and texts of hooks."""
-    texts = [*await follow_mode(state), *state.reminders, *context]
+    """Return the prompt with reminders before it: permission mode, hooks, background tasks."""
+    texts = [*await follow_mode(state), *state.reminders, *context, *state.notices]
     state.reminders.clear()
+    state.notices.clear()
     if not texts:
         return prompt
     return Message(role=prompt.role, parts=(Text(format_reminder(*texts)), *prompt.parts))

@@ -114,7 +114,7 @@ class Journal:
         clock: Clock = time.time,
         meter: Meter = text_units,
     ) -> "Journal":
-        """Reopen a session; tool calls without a result, such as after a crash, get a failed one.
+        """Reopen a session; after a crash, `answer_open_calls` completes its last answer.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -125,14 +125,16 @@ class Journal:
             record, loaded = await store.load(session_id)
             entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
             start = _load(entries, meter, await store.snapshot(session_id))
-            journal = cls(store, record, entries, start, clock=clock)
-            for message in answer_missing_calls(journal.view.items):
-                await journal.append(MessageAdded(message=message))
+            return cls(store, record, entries, start, clock=clock)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await store.release(session_id)
             raise
-        return journal
+
+    async def answer_open_calls(self) -> None:
+        """Give each tool call without a result, such as after a crash, a failed one."""
+        for message in answer_missing_calls(self.view.items):
+            await self.append(MessageAdded(message=message))
 
     async def aclose(self) -> None:
         """Let other processes write to the session; calling it again does nothing."""

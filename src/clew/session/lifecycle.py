@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 from anyio import to_thread
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
-from clew.core.entries import MessageAdded, SetupChanged
+from clew.core.entries import MessageAdded, SessionRecord, SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
@@ -130,6 +130,8 @@ async def open_session(state: SessionState) -> None:
             new_id=draft.record.id,
             meter=meter_for(setup.model.name) or text_units,
         )
+        if not journal.entries:
+            journal.record = _add_origin(journal.record, options)
         try:
             await _start(state, journal, setup)
         except BaseException:
@@ -138,6 +140,15 @@ async def open_session(state: SessionState) -> None:
                 await journal.aclose()
             raise
         state.is_open = True
+
+
+def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
+    """Return the record of a new session with the session that it works for, if there is one."""
+    parent, kind = options["parent"], options["kind"]
+    if not parent and not kind:
+        return record
+    extra: dict[str, object] = {"kind": kind} if kind else {}
+    return StoredSession(**asdict(record), parent=SessionId(parent) or None, extra=extra)
 
 
 async def close_session(state: SessionState, reason: str) -> None:
@@ -160,6 +171,8 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     source = _find_source(journal)
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
+    if not state.options["record_calls"]:
+        await journal.answer_open_calls()
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from msgspec import UNSET, Struct
@@ -52,6 +52,36 @@ class CostLimit(Struct, frozen=True, kw_only=True):
                 f" ${self.budget - spent.usd:.4f} of the budget of ${self.budget:.2f} is left."
                 " Raise the budget or compact the conversation to continue; nothing is lost."
             )
+
+
+class SharedBudget:
+    """One budget for a session and its subagents, which may make calls at the same time.
+
+    Args:
+        limit: Returns what they may cost together in US dollars; None for no limit.
+    """
+
+    def __init__(self, limit: Callable[[], float | None]) -> None:
+        self._limit = limit
+        self._costs: dict[str, Callable[[], float]] = {}
+
+    def join(self, member: str, cost: Callable[[], float]) -> None:
+        """Count what a member has cost, including what it has reserved for a call in progress."""
+        self._costs[member] = cost
+
+    def leave(self, member: str) -> None:
+        """Stop counting a member, because its cost was charged to another one."""
+        self._costs.pop(member, None)
+
+    @property
+    def limit(self) -> float | None:
+        """US dollars that all members may cost together; None for no limit."""
+        return self._limit()
+
+    @property
+    def spent(self) -> float:
+        """US dollars that all members have cost or reserved."""
+        return sum(cost() for cost in self._costs.values())
 
 
 _FIRST_OUTPUT = 300

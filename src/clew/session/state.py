@@ -1,7 +1,8 @@
 """`SessionState`: what the parts of one session share, passed along instead of globals."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import anyio
@@ -22,10 +23,17 @@ from clew.core.permissions import Decision
 from clew.core.todos import TodoItem
 from clew.core.usage import Usage
 from clew.providers.protocol import Chunk, Provider, Request
+from clew.session.call_records import CallRecords
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.journal import Journal
-from clew.session.limits import CostLimit, LoopGuard, expect_usage, make_cost_limit
+from clew.session.limits import (
+    CostLimit,
+    LoopGuard,
+    SharedBudget,
+    expect_usage,
+    make_cost_limit,
+)
 from clew.tools.protocol import Progress, Tool, ToolContext
 
 if TYPE_CHECKING:
@@ -68,6 +76,10 @@ class SessionState(Struct, kw_only=True):
     tool_context: ToolContext
     """Where the tools work."""
     cost_limit: CostLimit
+    shared_budget: SharedBudget | None = None
+    """Counts in place of the session's own budget, for a session with subagents and for these."""
+    reserved_usd: float = 0.0
+    """What the model call in progress is expected to cost."""
     loop_guard: LoopGuard
     request_options: Mapping[str, Any]
     """Fields of the provider's API that are added to every request."""
@@ -85,6 +97,10 @@ class SessionState(Struct, kw_only=True):
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
+    notices: list[str] = field(default_factory=list)
+    """Texts about background tasks that the model reads before its next call."""
+    messages: list[str] = field(default_factory=list)
+    """What the user said during a run; the model reads it before its next call."""
     plan_mode_told: bool = False
     """True when the model was last told that it is in plan mode."""
     published_todos: tuple[TodoItem, ...] = ()
@@ -93,6 +109,8 @@ class SessionState(Struct, kw_only=True):
     """What was decided about calls that have no result yet, by call id."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """Where calls report that have no result yet, by call id."""
+    call_records: CallRecords = field(default_factory=CallRecords)
+    """Records calls before they run, with the option `record_calls`."""
     ending: SessionError | None = None
     """Why the run must end after the calls of this answer."""
     completed_runs: int = 0
@@ -187,9 +205,11 @@ class SessionState(Struct, kw_only=True):
             BudgetReached: The call would exceed the budget.
         """
         name = model or self.journal.view.setup.model.name
-        self.cost_limit.check(
-            self.journal.spending, provider=self.provider.name, model=name, expected=expected
-        )
+        limit, spent = self.cost_limit, self.journal.spending
+        if self.shared_budget is not None:
+            limit = replace(limit, budget=self.shared_budget.limit)
+            spent = replace(spent, usd=self.shared_budget.spent)
+        limit.check(spent, provider=self.provider.name, model=name, expected=expected)
 
     def check_next_call(self, added: int = 0) -> None:
         """Check that the budget, if there is one, allows the next call of the conversation.
@@ -200,8 +220,23 @@ class SessionState(Struct, kw_only=True):
         Raises:
             BudgetReached: The call would exceed the budget.
         """
-        if self.cost_limit.budget is not None:
+        if self.budget is not None:
             self.check_budget(self.expect_call(added))
+
+    @contextmanager
+    def reserve_call(self) -> Iterator[None]:
+        """Check the budget for the next call, and reserve its cost while it is made.
+
+        Raises:
+            BudgetReached: The call would exceed the budget.
+        """
+        self.check_next_call()
+        if self.budget is not None:
+            self.reserved_usd = self.cost(self.expect_call()) or 0.0
+        try:
+            yield
+        finally:
+            self.reserved_usd = 0.0
 
     def affords(self, expected: Usage, model: str) -> bool:
         """Return whether the budget allows a call to `model`."""
@@ -222,7 +257,13 @@ class SessionState(Struct, kw_only=True):
         )
 
     @property
+    def budget(self) -> float | None:
+        """US dollars that the session and its subagents may cost; None for no limit."""
+        shared = self.shared_budget
+        return self.cost_limit.budget if shared is None else shared.limit
+
+    @property
     def budget_left(self) -> float | None:
         """US dollars that may still be spent; None for no limit."""
-        budget = self.cost_limit.budget
-        return None if budget is None else max(0.0, budget - self.journal.spending.usd)
+        spent = self.shared_budget.spent if self.shared_budget else self.journal.spending.usd
+        return None if self.budget is None else max(0.0, self.budget - spent)

@@ -15,12 +15,15 @@ from clew.core.messages import ToolCall
 from clew.core.permissions import PermissionRecord
 from clew.core.redaction import redact
 from clew.core.tool_states import ToolReport, report_call
+from clew.session.call_records import OUTCOME_UNKNOWN, split_open_calls
 from clew.session.state import SessionState
 from clew.session.tool_execution import (
     CallOutcome,
+    make_failed_outcome,
     make_interrupted_outcome,
     make_result,
     publish_end,
+    publish_start,
     redact_output,
     run_call,
 )
@@ -44,6 +47,20 @@ async def run_calls(
     else:
         await _run_together(state, calls, attached=attached)
     raise_ending(state)
+
+
+async def resume_calls(state: SessionState) -> None:
+    """Finish the calls of an answer that a crash interrupted.
+
+    Calls that were not recorded as begun run now; the others get a failed result, because nobody
+    knows what they have done. Raises as `run_calls` does.
+    """
+    again, begun = split_open_calls(state.journal)
+    for call in begun:
+        publish_start(state, call)
+        await commit_outcome(state, call, make_failed_outcome(OUTCOME_UNKNOWN, "outcome_unknown"))
+    if again:
+        await run_calls(state, again)
 
 
 def raise_ending(state: SessionState) -> None:

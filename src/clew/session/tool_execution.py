@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.errors import LoopDetected, RunStopped
+from clew.core.errors import LoopDetected, RunStopped, StoreError
 from clew.core.events import ToolEnded, ToolStarted
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.permissions import (
@@ -80,9 +80,7 @@ async def run_call(
     With `decided`, the user started the call, so permissions and hooks are not consulted. With
     `attached`, the user named what it reads, so that only rules and hooks that deny it count.
     """
-    state.emit(
-        ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments, by_user=decided)
-    )
+    publish_start(state, call, by_user=decided)
     prepared = _prepare(state, call)
     if isinstance(prepared, CallOutcome):
         return prepared
@@ -208,6 +206,8 @@ async def _run(
         progress=start_progress(state, prepared.call),
         answer=prepared.answer,
     )
+    if problem is None and state.options["record_calls"]:
+        problem = await _record_start(state, prepared)
     output = problem or await _run_in_time(prepared, context, timeout)
     if output is None:
         ended = f"Error: {name} was ended after {timeout:g} seconds."
@@ -219,6 +219,18 @@ async def _run(
         took = round((time.monotonic() - started) * 1000)
         output = await _after(state, prepared, output, took)
     return CallOutcome(output=output)
+
+
+async def _record_start(state: SessionState, prepared: Prepared) -> ToolOutput | None:
+    """Record that a call is about to run, unless it only reads; returns why it must not run."""
+    if state.gate.only_reads(_access(state, prepared)):
+        return None
+    try:
+        await state.call_records.add(state.journal, prepared.call.call_id)
+    except StoreError as error:
+        text = f"Error: {prepared.call.name} was not run, because the session cannot be written"
+        return ToolOutput(text=f"{text}: {error}", failed=True)
+    return None
 
 
 async def _run_in_time(
@@ -324,6 +336,13 @@ def _make_partial_outcome(
 def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
     """Return the outcome of a call that failed, with the reason as its text."""
     return CallOutcome(output=ToolOutput(text=text, failed=True), error_code=error_code)
+
+
+def publish_start(state: SessionState, call: ToolCall, *, by_user: bool = False) -> None:
+    """Publish that a call has begun."""
+    state.emit(
+        ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments, by_user=by_user)
+    )
 
 
 def publish_end(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from clew.context.estimate import message_units
 from clew.context.reasoning import is_private_to
+from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, MessageAdded, ReasoningDropped, ResultsCleared, Undone
 from clew.core.errors import (
     ClewError,
@@ -34,7 +35,7 @@ from clew.session.model_window import remember_window
 from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
-from clew.session.tool_batch import raise_ending, run_calls
+from clew.session.tool_batch import raise_ending, resume_calls, run_calls
 from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
@@ -156,12 +157,15 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     if not items:
         raise SessionError("there is nothing to continue: the conversation is empty")
     last = items[-1].message
-    if last.role is Role.ASSISTANT and not last.interrupted:
-        return ModelAnswer(message=last, reason=StopReason.DONE)
-    if last.role is Role.ASSISTANT:
+    has_open_calls = state.options["record_calls"] and not items.is_complete
+    if last.role is Role.ASSISTANT and not has_open_calls:
+        if not last.interrupted:
+            return ModelAnswer(message=last, reason=StopReason.DONE)
         await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
     prompt = state.journal.entries[-1]
     async with record_checkpoint(state, prompt, "continued"):
+        if has_open_calls:
+            await resume_calls(state)
         return await _answer(state, None)
 
 
@@ -202,6 +206,7 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             )
         if calls:
             await _announce_mode(state)
+            await _add_messages(state)
         try:
             answer = await _call(state)
         except (ContextFull, ContextOverflow):
@@ -213,6 +218,8 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             await run_calls(state, wanted)
         elif answer.reason is StopReason.PAUSED and pauses < _MOST_PAUSES:
             pauses += 1
+        elif await _add_messages(state):
+            continue
         elif (more := await check_stop(state, answer.message, times=stops)) is not None:
             stops += 1
             await state.journal.append(MessageAdded(message=more))
@@ -228,12 +235,30 @@ async def _announce_mode(state: SessionState) -> None:
         await state.journal.append(MessageAdded(message=message, display=""))
 
 
+async def _add_messages(state: SessionState) -> bool:
+    """Add what came for the model during the run; returns whether there was anything."""
+    if not state.notices and not state.messages:
+        return False
+    if state.notices:
+        message = user(format_reminder(*state.notices))
+        state.notices.clear()
+        await state.journal.append(MessageAdded(message=message, display=""))
+    while state.messages:
+        await state.journal.append(MessageAdded(message=user(state.messages.pop(0))))
+    return True
+
+
 async def _call(state: SessionState) -> ModelAnswer:
-    """Call the model; a failure that has a remedy is retried once."""
+    """Call the model within the budget."""
     check_view(state)
     await compact_if_requested(state)
     context = await fit(state)
-    state.check_next_call()
+    with state.reserve_call():
+        return await _call_with_remedies(state, context)
+
+
+async def _call_with_remedies(state: SessionState, context: ContextState) -> ModelAnswer:
+    """Call the model; a failure that has a remedy is retried once."""
     tried: tuple[_Remedy, ...] = ()
     while True:
         try:
