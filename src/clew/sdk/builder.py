@@ -44,6 +44,7 @@ from clew.sdk.session_parts import (
     Blueprint,
     SessionParts,
     offers_agents,
+    select_agent_tools,
     write_prompt,
 )
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
@@ -237,7 +238,8 @@ class _Builder:
                 search=search_backend(self._blueprint.environ),
             )
             extra = [*extra, *self._add_user_tools([*given, *extra])]
-        return drop_denied([*given, *extra], self._blueprint)
+        offered = drop_denied([*given, *extra], self._blueprint)
+        return select_agent_tools(offered, self._blueprint, self._scan)
 
     def _add_user_tools(self, known: Sequence[Tool]) -> list[Tool]:
         taken = {*(tool.spec.name for tool in known), *RESERVED_TOOLS}

@@ -70,6 +70,8 @@ async def launch(
     on_envelope: EnvelopeListener | None = None,
     host: Host | None = None,
     environ: Mapping[str, str] | None = None,
+    place: ProjectStore | None = None,
+    services: InteractiveOptions | None = None,
 ) -> AsyncGenerator[LaunchedSession, None]:
     """Open the session that a spec describes; everything is closed at the end.
 
@@ -78,10 +80,13 @@ async def launch(
         on_envelope: Called with every event, also those of the opening.
         host: Owns background work; by default a host of the session's own.
         environ: Environment variables; by default those of the process.
+        place: The store, which the caller closes; by default the one that the spec names.
+        services: Options that a spec cannot have, such as `permission_handler`.
     """
     environ = os.environ if environ is None else environ
     homes, models = Homes.of(environ), None
-    place = project_store(cwd := Path(spec.cwd), environ, spec.store)
+    cwd, is_own = Path(spec.cwd), place is None
+    place = place or project_store(cwd, environ, spec.store)
     try:
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         record = await find_record(spec, place)
@@ -95,6 +100,7 @@ async def launch(
             "sandbox": (sandbox := _sandbox(spec, loaded.settings)),
             "models": models,
             "environ": environ,
+            **(services or {}),
         }
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
@@ -111,7 +117,8 @@ async def launch(
     finally:
         if models is not None:
             await models.aclose()
-        await place.store.aclose()
+        if is_own:
+            await place.store.aclose()
 
 
 async def _choose(
@@ -132,6 +139,7 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     """Return the options of a spec; the settings decide about fields that it leaves out."""
     options = cast("InteractiveOptions", dict(spec.options))
     options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
+    options["agent"] = spec.agent
     if spec.permission_mode:
         options["permission_mode"] = PermissionMode(spec.permission_mode)
     if window := choice.window:

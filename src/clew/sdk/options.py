@@ -22,6 +22,8 @@ class OwnOptions(TypedDict, total=False):
     """Continue this session."""
     agent: str
     """Be this agent of the project: its instructions and its tools instead of the usual ones."""
+    agent_tools: Sequence[str]
+    """The tools that such an agent may use at most, by name; empty for all of its own."""
     fork_session: bool
     """Continue a copy of it instead; the original stays as it is."""
     name: str

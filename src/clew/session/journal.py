@@ -26,7 +26,7 @@ from clew.core.entries import (
     SetupChanged,
     spending_of,
 )
-from clew.core.errors import SessionError, SessionNotFound
+from clew.core.errors import SessionBusy, SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.text import make_encodable
@@ -77,6 +77,7 @@ class Journal:
         self._saved = self._announced = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
+        self._is_sealed = False
         self._lock = WriteLock()
         self.on_entry: Callable[[Entry], None] | None = None
         self.is_open = True
@@ -143,6 +144,13 @@ class Journal:
                 await self._save_snapshot()
             await self._store.release(self.record.id)
 
+    def seal(self) -> None:
+        """Write nothing more: another process continues the session behind the last entry.
+
+        What is in progress ends as in a crash, and `continue_run` finishes it elsewhere.
+        """
+        self._is_sealed = True
+
     def measure_by(self, meter: Meter) -> None:
         """Measure all texts again, with the tokenizer of another model."""
         if meter is not self.view.meter:
@@ -164,10 +172,13 @@ class Journal:
 
         Raises:
             SessionError: The session is not open, or the body cannot be stored.
+            SessionBusy: The journal is sealed, or another process writes to the session.
             StoreError: The store failed; the journal is as it was.
         """
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
+        if self._is_sealed:
+            raise SessionBusy("another process continues this session; nothing more is written")
         body = _storable(body)
         if not self._lock.try_acquire():
             await self._lock.wait()

@@ -1,0 +1,218 @@
+"""Runs one durable agent in a worker: opens its session, and continues it after a takeover."""
+
+from collections.abc import Mapping
+
+import anyio
+from msgspec import convert
+from msgspec.structs import replace
+
+from clew.core.entries import MessageAdded, Noted
+from clew.core.errors import AbortError, BackgroundTaskError, SessionBusy
+from clew.core.events import (
+    EntryAdded,
+    Envelope,
+    PermissionRequest,
+    PermissionResolved,
+)
+from clew.core.messages import Role
+from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.tasks import TaskErrorCategory
+from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.protocol import TaskFacts, TaskRequest, TaskResult
+from clew.sdk.launch import launch
+from clew.sdk.options import InteractiveOptions
+from clew.sdk.permission_requests import make_request
+from clew.sdk.session_store import ProjectStore
+from clew.sdk.spec import SessionSpec
+from clew.session.session import Session
+from clew.stores.task_protocol import TaskMessage, TaskStore
+
+GENERAL_PURPOSE = "general-purpose"
+_TOPIC = "task_message"
+"""The topic of the notes about messages that an agent has read."""
+_ANSWER_POLL = 0.25
+
+
+def make_session_spec(spec: SessionSpec, request: TaskRequest, task_id: str) -> SessionSpec:
+    """Return the spec of an agent's session, from that of the session that asks for it."""
+    options = {**spec.options, "session_id": task_id, "kind": "agent", "record_calls": True}
+    if request.session_id:
+        options["parent"] = request.session_id
+    return replace(
+        spec,
+        cwd=request.cwd or spec.cwd,
+        model=request.model or spec.model,
+        agent=request.agent or GENERAL_PURPOSE,
+        agents=False,
+        resume="",
+        fork="",
+        latest=False,
+        name="",
+        store="",
+        max_turns=request.max_turns if request.max_turns is not None else spec.max_turns,
+        options=convert(options, dict),
+    )
+
+
+class DurableAgent:
+    """Runs one task as an agent; the session has the id of the task.
+
+    Args:
+        task: The task, which this worker has claimed.
+        tasks: Where questions and messages are.
+        place: The store of the sessions.
+        environ: Environment variables.
+        park_after: Seconds to wait for an answer. After that, the task leaves its worker, and the
+            answer starts it again.
+    """
+
+    def __init__(
+        self,
+        task: ClaimedTask,
+        tasks: TaskStore,
+        place: ProjectStore,
+        *,
+        environ: Mapping[str, str],
+        park_after: float = 10.0,
+    ) -> None:
+        self._task = task
+        self._tasks = tasks
+        self._place = place
+        self._environ = environ
+        self._park_after = park_after
+        self._asking = anyio.Lock()
+        self._questions = 0
+        self._session: Session | None = None
+
+    async def run(self) -> TaskResult:
+        """Do the work, from the beginning or from where a worker before this one left it.
+
+        Raises:
+            BackgroundTaskError: The agent was aborted.
+            ClewError: It failed as a session may.
+        """
+        task = self._task
+        spec = make_session_spec(
+            convert(task.row.spec["session"], SessionSpec), task.request, task.task_id
+        )
+        services: InteractiveOptions = {
+            "permission_handler": self._ask,
+            "agent_tools": task.request.allowed_tools or (),
+            "keep_checkpoints": False,
+        }
+        async with launch(
+            spec,
+            on_envelope=self._follow,
+            environ=self._environ,
+            place=self._place,
+            services=services,
+        ) as launched:
+            session = self._session = launched.session.session
+            task.seal = session.journal.seal
+            if task.stop_reason is not None:
+                session.journal.seal()
+            task.describe(TaskFacts(model=launched.choice.model))
+            try:
+                return TaskResult(text=await self._converse(session))
+            except AbortError as error:
+                raise BackgroundTaskError(
+                    "the agent was aborted",
+                    category=TaskErrorCategory.RUNNER,
+                    partial=session.runs.tracker.text,
+                ) from error
+
+    async def _converse(self, session: Session) -> str:
+        """Run the prompt and the messages that came since; returns the last answer."""
+        state = read_progress(session)
+        self._task.messages_read = state.messages_read
+        if state.pending:
+            text = await session.run(state.pending)
+        elif state.is_begun:
+            text = (await session.continue_run()).response
+        else:
+            text = await session.run(self._task.request.prompt)
+        while fresh := await self._read_messages():
+            for message in fresh:
+                data: dict[str, object] = {"number": message.number}
+                await session.journal.append(Noted(topic=_TOPIC, text=message.text, data=data))
+                self._task.messages_read = message.number
+                text = await session.run(message.text)
+        return text
+
+    async def _read_messages(self) -> list[TaskMessage]:
+        return await self._tasks.messages(self._task.task_id, after=self._task.messages_read)
+
+    def _follow(self, envelope: Envelope) -> None:
+        """Let the state of the task follow the events of its session."""
+        event = envelope.event
+        if isinstance(event, EntryAdded):
+            if self._session is not None:
+                self._task.describe(TaskFacts(cost_usd=self._session.get_cost().usd))
+        elif not isinstance(event, PermissionRequest | PermissionResolved):
+            self._task.report(event)
+
+    async def _ask(self, access: Access, decision: Decision) -> PermissionAnswer:
+        """Store a question and wait for the answer; without one, the task is parked."""
+        self._questions += 1
+        try:
+            async with self._asking:
+                return await self._wait_for_answer(access, decision)
+        finally:
+            self._questions -= 1
+
+    async def _wait_for_answer(self, access: Access, decision: Decision) -> PermissionAnswer:
+        task_id = self._task.task_id
+        row = await self._tasks.task(task_id)
+        if row is None:
+            raise SessionBusy(f"the task {task_id} was deleted")
+        request = row.question
+        if request is None or request.call_id != access.call_id:
+            request = make_request(access, decision)
+            await self._tasks.ask(task_id, request)
+        self._task.report(request)
+        await self._task.save()
+        deadline = anyio.current_time() + self._park_after
+        while (answer := await self._find_answer(request.request_id)) is None:
+            if anyio.current_time() >= deadline and self._is_only_waiting():
+                self._task.stop(StopReason.PARKED)
+            await anyio.sleep(_ANSWER_POLL)
+        await self._tasks.ask(task_id, None)
+        is_approved = answer.approval is not Approval.NO
+        self._task.report(PermissionResolved(request_id=request.request_id, approved=is_approved))
+        return answer
+
+    async def _find_answer(self, request_id: str) -> PermissionAnswer | None:
+        row = await self._tasks.task(self._task.task_id)
+        if row is None or row.question is None or row.question.request_id != request_id:
+            return None
+        return row.answer
+
+    def _is_only_waiting(self) -> bool:
+        """Return True unless another tool call runs, which parking would interrupt."""
+        assert self._session is not None  # noqa: S101 - only an open session asks
+        return len(self._session.runs.tracker.active_tools()) <= self._questions
+
+
+class AgentProgress:
+    """What the journal says about how far an agent has come."""
+
+    def __init__(self) -> None:
+        self.is_begun = False
+        """True when the prompt is in the conversation."""
+        self.messages_read = 0
+        self.pending = ""
+        """A message that was read and is not in the conversation yet."""
+
+
+def read_progress(session: Session) -> AgentProgress:
+    """Return how far an agent has come."""
+    found = AgentProgress()
+    for entry in session.journal.entries:
+        body = entry.body
+        if isinstance(body, MessageAdded) and body.message.role is Role.USER:
+            found.is_begun, found.pending = True, ""
+        elif isinstance(body, Noted) and body.topic == _TOPIC:
+            number = body.data.get("number")
+            found.messages_read = number if isinstance(number, int) else found.messages_read
+            found.pending = body.text
+    return found

@@ -1,0 +1,117 @@
+"""`clew worker`: runs the durable agents of a store."""
+
+import importlib.util
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from clew.core.errors import ConfigError, MissingExtra
+from clew.runtime.claimed_task import ClaimedTask
+from clew.runtime.protocol import TaskResult
+from clew.runtime.worker import Worker, new_worker_name
+from clew.runtime.worker_watchdog import WorkerTimes
+from clew.sdk.durable_agent import DurableAgent
+from clew.sdk.session_store import ProjectStore, project_store
+from clew.stores.task_protocol import TaskStore
+
+
+class WorkerSpec(Struct, frozen=True, kw_only=True):
+    """What a worker serves."""
+
+    cwd: str
+    """The folder whose store it serves, unless `store` names one."""
+    store: str = ""
+    name: str = ""
+    """Shown in lists; empty for the name of the machine."""
+    concurrency: int = 8
+    """How many agents each worker of the store runs at once."""
+    silent_after: float = 5.0
+    """Seconds without a heartbeat after which other workers take over."""
+    park_after: float = 10.0
+    """Seconds that an agent waits for an answer before it leaves its worker."""
+
+
+def require_durable() -> None:
+    """Check that the engine for durable tasks is installed.
+
+    Raises:
+        MissingExtra: It is not.
+    """
+    if importlib.util.find_spec("dbos") is None:
+        raise MissingExtra("Durable tasks need a package that is not installed.", extra="durable")
+
+
+def find_tasks(place: ProjectStore) -> TaskStore:
+    """Return the task store of a store.
+
+    Raises:
+        ConfigError: The store keeps no tasks.
+    """
+    tasks: TaskStore | None = getattr(place.store, "tasks", None)
+    if tasks is None or not place.address:
+        raise ConfigError(
+            "this session store keeps no tasks; durable agents need a store in SQLite or PostgreSQL"
+        )
+    return tasks
+
+
+async def serve_store(
+    spec: WorkerSpec,
+    *,
+    environ: Mapping[str, str] | None = None,
+    on_start: Callable[[Worker], None] | None = None,
+) -> None:
+    """Serve the queue of a store until the process gets SIGTERM or SIGINT.
+
+    Agents that run then are handed back to the queue, and another worker continues them.
+
+    Raises:
+        MissingExtra: The engine is not installed.
+        ConfigError: The store keeps no tasks.
+        StoreError: The store or the queue cannot be used.
+    """
+    require_durable()
+    # Takes a second to import.
+    from clew.runtime.dbos import DbosScheduler, queue_address, serve_queue  # noqa: PLC0415
+
+    environ = os.environ if environ is None else environ
+    place = project_store(Path(spec.cwd), environ, spec.store)
+    try:
+        tasks = find_tasks(place)
+        address = queue_address(place.address)
+        queue = DbosScheduler(tasks, address)
+
+        async def run_agent(task: ClaimedTask) -> TaskResult:
+            agent = DurableAgent(task, tasks, place, environ=environ, park_after=spec.park_after)
+            return await agent.run()
+
+        name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
+        times = WorkerTimes(silent_after=spec.silent_after)
+        worker = Worker(tasks, queue, run_agent, name=name, times=times)
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(worker.serve)
+                async with serve_queue(
+                    address, worker.run, worker=worker.name, concurrency=spec.concurrency
+                ):
+                    if on_start is not None:
+                        on_start(worker)
+                    await _wait_for_signal()
+                    worker.stop()
+                    await worker.wait_idle()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await queue.aclose()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await place.store.aclose()
+
+
+async def _wait_for_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            return
