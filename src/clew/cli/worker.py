@@ -11,7 +11,7 @@ import msgspec
 from clew.cli.environment import own_environment
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
-from clew.sdk.worker import Worker, WorkerSpec, serve_store
+from clew.sdk.worker import WorkerSpec, serve_store
 
 _PACKAGE = "clew"
 _FIELDS = ("task_id", "worker", "epoch", "status")
@@ -34,9 +34,9 @@ def run_worker(arguments: Namespace) -> int:
         silent_after=arguments.silent_after,
     )
 
-    def announce(worker: Worker) -> None:
+    def announce(name: str) -> None:
         note = "worker %s is ready; it runs %s agents at once. Ctrl-C ends it."
-        log.info(note, worker.name, spec.concurrency, extra={"worker": worker.name})
+        log.info(note, name, spec.concurrency, extra={"worker": name})
 
     async def serve() -> None:
         await serve_store(spec, environ=own_environment(arguments), on_start=announce)

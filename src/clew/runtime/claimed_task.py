@@ -1,6 +1,5 @@
 """A durable task as the worker sees that runs it: its row, its progress and its end."""
 
-import time
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -8,24 +7,22 @@ import anyio
 from msgspec import convert
 from msgspec.structs import replace
 
-from clew.core.errors import BackgroundTaskError, ClewError
-from clew.core.events import (
-    ContextUpdated,
-    Event,
-    PermissionRequest,
-    PermissionResolved,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
+from clew.core.events import Event, PermissionRequest, PermissionResolved
+from clew.core.tasks import TaskState, TaskStatus
+from clew.runtime.clock import Clock, SystemClock
+from clew.runtime.protocol import AGENT_LIMITS, TaskFacts, TaskRequest, TaskResult
+from clew.runtime.states import (
+    Stop,
+    TaskChange,
+    add_facts,
+    change_state,
+    end_state,
+    follow_event,
 )
-from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
-from clew.core.text import one_line
-from clew.runtime.protocol import TaskFacts, TaskRequest, TaskResult
+from clew.runtime.watchdogs import describe_timeout, find_timeout, observe, start_activity
 from clew.stores.task_protocol import TaskRow, TaskStore
 
-_SHOWN = 200
-_KEPT = 4_000
-"""Characters of the newest output that are kept for the preview."""
+_CANCELLED = "cancelled"
 
 
 class StopReason(StrEnum):
@@ -33,12 +30,19 @@ class StopReason(StrEnum):
 
     CANCELLED = "cancelled"
     """Someone asked for it: the task ends."""
+    LIMIT = "limit"
+    """It reached one of its limits: the task ends."""
     PARKED = "parked"
     """It waits for an answer: nothing runs until there is one."""
     HANDED_BACK = "handed back"
     """The worker ends: another one continues."""
     LOST = "lost"
     """Another worker has taken it: this one must not write any more."""
+
+    @property
+    def continues(self) -> bool:
+        """True when a worker continues the task later."""
+        return self not in (StopReason.CANCELLED, StopReason.LIMIT)
 
 
 class ClaimedTask:
@@ -47,16 +51,16 @@ class ClaimedTask:
     Every write checks that no other worker has taken the task since.
     """
 
-    def __init__(
-        self, tasks: TaskStore, row: TaskRow, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, tasks: TaskStore, row: TaskRow, *, clock: Clock | None = None) -> None:
         self._tasks = tasks
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._scope = anyio.CancelScope()
-        self._output = ""
         self._is_saved = True
+        self._end: Stop | None = None
         self.row = row
         self.request = convert(row.spec["request"], TaskRequest)
+        self._limits = self.request.limits or AGENT_LIMITS
+        self._activity = start_activity(self._clock.monotonic())
         self.stop_reason: StopReason | None = None
         self.seal: Callable[[], None] = _do_nothing
         """Makes the task write nothing more; set as soon as there is something to seal."""
@@ -78,48 +82,65 @@ class ClaimedTask:
         """The scope to run the task in."""
         return self._scope
 
+    @property
+    def is_left(self) -> bool:
+        """True when another worker continues the task."""
+        return self.stop_reason is not None and self.stop_reason.continues
+
+    def start(self) -> None:
+        """Set the state of a task that begins, or continues on another worker."""
+        now, state = self._clock.now(), self.state
+        self._change(replace(state, status=TaskStatus.RUNNING, started_at=state.started_at or now))
+
     def stop(self, reason: StopReason) -> None:
         """Interrupt the task at once.
 
-        Unless it was cancelled, it ends as with a crash: its journal stays as it is, so that a
+        One that continues later ends as with a crash: its journal stays as it is, so that a
         successor can continue behind the last entry.
         """
         if self.stop_reason is None:
             self.stop_reason = reason
-            if reason is not StopReason.CANCELLED:
+            if reason.continues:
                 self.seal()
             self._scope.cancel()
 
     def report(self, event: Event) -> None:
         """Let the state follow an event of the task."""
-        self._change(apply_event(self.state, event))
-        if isinstance(event, TextDelta):
-            self._output = (self._output + event.text)[-_KEPT:]
-            line = self._output.rstrip().rpartition("\n")[2]
-            self._change(replace(self.state, preview=one_line(line, _SHOWN)))
+        now, at = self._clock.monotonic(), self._clock.now()
+        self._activity = observe(self._activity, event, now=now, limits=self._limits)
+        state = follow_event(self.state, event, self._activity, at=at)
+        waits = state.status is TaskStatus.WAITING_PERMISSION
+        match event:
+            case PermissionRequest() if not waits:
+                state = change_state(state, TaskChange.ASK, at=at)
+            case PermissionResolved() if waits and not self._activity.questions:
+                state = change_state(state, TaskChange.RESUME, at=at)
+        self._change(state)
+        self.check_limits()
+
+    def check_limits(self) -> None:
+        """End the task if it has reached one of its limits."""
+        reason = find_timeout(self._limits, self._activity, now=self._clock.monotonic())
+        if reason is not None and self._end is None:
+            error = describe_timeout(reason, self._limits, self._activity)
+            self._end = Stop(change=TaskChange.FAIL, error=error, timeout_reason=reason)
+            self.stop(StopReason.LIMIT)
 
     def describe(self, facts: TaskFacts) -> None:
         """Set facts of the task's state."""
-        known = {name: getattr(facts, name) for name in facts.__struct_fields__}
-        changes = {
-            name: value
-            for name, value in known.items()
-            if value is not None and name in self.state.__struct_fields__
-        }
-        if changes:
-            self._change(replace(self.state, **changes))
+        self._change(add_facts(self.state, facts))
 
     def _change(self, state: TaskState) -> None:
-        self.row = replace(self.row, state=replace(state, last_activity_at=self._clock()))
+        self.row = replace(self.row, state=state)
         self._is_saved = False
 
-    async def save(self, *, force: bool = False) -> None:
+    async def save(self) -> None:
         """Write the state, if it has changed.
 
         Raises:
             SessionBusy: Another worker has taken the task.
         """
-        if force or not self._is_saved:
+        if not self._is_saved:
             self._is_saved = True
             await self._tasks.save_task(self.row, epoch=self.row.epoch)
 
@@ -132,82 +153,38 @@ class ClaimedTask:
         name = await self._tasks.put_blob(data)
         if name != self.row.snapshot:
             self.row = replace(self.row, snapshot=name)
-            await self.save(force=True)
+            self._is_saved = False
+            await self.save()
 
-    async def settle(self, state: TaskState) -> None:
+    async def settle(self, outcome: TaskResult | Exception | None) -> None:
         """Write the last state of this run, and leave the task to others.
+
+        Args:
+            outcome: What the run returned or raised; None if it was interrupted.
 
         Raises:
             SessionBusy: Another worker has taken the task.
         """
-        self.row = replace(self.row, state=state, worker="")
-        await self.save(force=True)
+        self.row = replace(self.row, state=self._last_state(outcome), worker="")
+        self._is_saved = False
+        await self.save()
 
-
-def apply_event(state: TaskState, event: Event) -> TaskState:
-    """Return the state of a task after one of its events."""
-    match event:
-        case TextDelta(text=text):
-            size = len(text.encode(errors="replace"))
-            return replace(
-                state, text_deltas=state.text_deltas + 1, output_bytes=state.output_bytes + size
-            )
-        case ToolStarted(name=name):
-            return replace(state, action=name)
-        case ToolEnded():
-            return replace(state, action="")
-        case ContextUpdated(state=context):
-            return replace(state, context=context)
-        case PermissionRequest(tool_name=name, target=target):
-            question = one_line(f"{name} {target}".strip(), _SHOWN)
-            return replace(state, status=TaskStatus.WAITING_PERMISSION, question=question)
-        case PermissionResolved():
-            return replace(state, status=TaskStatus.RUNNING, question="")
-        case _:
-            return state
-
-
-def complete(state: TaskState, result: TaskResult, now: float) -> TaskState:
-    """Return the state of a task that has done its work."""
-    return replace(
-        state,
-        status=TaskStatus.COMPLETED,
-        result=result.text,
-        exit_code=result.exit_code,
-        worktree_path=result.worktree_path,
-        branch_name=result.branch_name,
-        action="",
-        question="",
-        ended_at=now,
-    )
-
-
-def fail(state: TaskState, error: BaseException, now: float) -> TaskState:
-    """Return the state of a task that failed."""
-    known = error if isinstance(error, BackgroundTaskError) else None
-    category = TaskErrorCategory.RUNNER if isinstance(error, ClewError) else TaskErrorCategory.CRASH
-    return replace(
-        state,
-        status=TaskStatus.FAILED,
-        result=known.partial if known else "",
-        error=str(error) or type(error).__name__,
-        error_category=known.category if known else category,
-        timeout_reason=known.timeout_reason if known else None,
-        action="",
-        question="",
-        ended_at=now,
-    )
-
-
-def interrupt(state: TaskState, reason: StopReason, now: float) -> TaskState:
-    """Return the state of a task that its worker stopped."""
-    match reason:
-        case StopReason.PARKED:
-            return replace(state, status=TaskStatus.WAITING_PERMISSION, action="")
-        case StopReason.HANDED_BACK:
-            return replace(state, status=TaskStatus.QUEUED, action="", question="")
-        case StopReason.CANCELLED | StopReason.LOST:
-            return replace(state, status=TaskStatus.CANCELLED, action="", question="", ended_at=now)
+    def _last_state(self, outcome: TaskResult | Exception | None) -> TaskState:
+        state, at = self.state, self._clock.now()
+        if isinstance(outcome, TaskResult):
+            return end_state(state, outcome, None, at=at)
+        stop: Stop | None = self._end
+        match self.stop_reason:
+            case StopReason.PARKED:
+                return replace(state, action="")
+            case StopReason.HANDED_BACK | StopReason.LOST:
+                return replace(state, status=TaskStatus.QUEUED, action="", question="")
+            case StopReason.CANCELLED:
+                stop = Stop(change=TaskChange.CANCEL, error=_CANCELLED)
+            case StopReason.LIMIT | None:
+                pass
+        ended = end_state(state, outcome, stop, at=at)
+        return ended if ended.result else replace(ended, result=self._activity.recent.strip())
 
 
 def _do_nothing() -> None:

@@ -3,22 +3,14 @@
 import logging
 import os
 import socket
-import time
 from collections.abc import Awaitable, Callable
 
 import anyio
 from anyio.abc import TaskStatus as Started
-from msgspec.structs import replace
 
 from clew.core.errors import ClewError, SessionBusy, StoreError
 from clew.core.tasks import TaskStatus
-from clew.runtime.claimed_task import (
-    ClaimedTask,
-    StopReason,
-    complete,
-    fail,
-    interrupt,
-)
+from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_tasks import DurableTasks, NextTime, fire_schedules
 from clew.runtime.protocol import TaskResult
 from clew.runtime.worker_watchdog import WorkerTimes, WorkerWatchdog, WorkQueue
@@ -63,6 +55,8 @@ class Worker:
         self._running: dict[str, ClaimedTask] = {}
         self._stopping = anyio.Event()
         self._idle = anyio.Condition()
+        self.stopped = anyio.Event()
+        """Set when nothing runs any more, after `stop`."""
 
     @property
     def running(self) -> tuple[ClaimedTask, ...]:
@@ -84,6 +78,7 @@ class Worker:
                 group.start_soon(self._repeat, times.heartbeat, self._fire_schedules)
                 await self._stopping.wait()
                 await self._hand_back()
+                self.stopped.set()
                 group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
@@ -124,14 +119,16 @@ class Worker:
         row = await self._tasks.claim(task_id, self.name)
         if row is None:
             return None
-        now = time.time()
-        started = row.state.started_at or now
-        state = replace(
-            row.state, status=TaskStatus.RUNNING, started_at=started, last_activity_at=now
+        task = ClaimedTask(self._tasks, row)
+        task.start()
+        await task.save()
+        logger.info(
+            "task %s started (epoch %s): %s",
+            task_id,
+            row.epoch,
+            row.state.label,
+            extra={"task_id": task_id, "worker": self.name, "epoch": row.epoch},
         )
-        task = ClaimedTask(self._tasks, replace(row, state=state, worker=self.name))
-        await task.save(force=True)
-        logger.info("task %s started (epoch %s): %s", task_id, row.epoch, state.label)
         self._running[task_id] = task
         if row.cancel_requested:
             task.stop(StopReason.CANCELLED)
@@ -142,33 +139,33 @@ class Worker:
         if await self._tasks.claim(task_id, "") is not None:
             await self._queue.submit(task_id)
 
-    async def _work(self, task: ClaimedTask) -> TaskResult | BaseException | None:
-        """Run a task; returns None when it was stopped."""
-        outcome: TaskResult | BaseException | None = None
+    async def _work(self, task: ClaimedTask) -> TaskResult | Exception | None:
+        """Run a task; returns None when it was interrupted."""
+        outcome: TaskResult | Exception | None = None
         with task.scope:
             try:
                 outcome = await self._run_agent(task)
             except ClewError as error:
                 outcome = error
             except Exception as error:
-                logger.exception("task %s failed", task.task_id)
+                logger.exception("task %s crashed", task.task_id)
                 outcome = error
         return outcome
 
-    async def _settle(self, task: ClaimedTask, outcome: TaskResult | BaseException | None) -> None:
-        reason, now = task.stop_reason, time.time()
-        if reason is StopReason.LOST or await self._is_lost(task):
+    async def _settle(self, task: ClaimedTask, outcome: TaskResult | Exception | None) -> None:
+        if task.stop_reason is StopReason.LOST or await self._is_lost(task):
             logger.warning("task %s was taken by another worker; stopped it", task.task_id)
             return
         with anyio.CancelScope(shield=True):
-            if reason is not None and not isinstance(outcome, TaskResult):
-                state = interrupt(task.state, reason, now)
-            elif isinstance(outcome, TaskResult):
-                state = complete(task.state, outcome, now)
-            else:
-                state = fail(task.state, outcome or ClewError("the task was interrupted"), now)
-            await task.settle(state)
-            logger.info("task %s %s: %s", task.task_id, state.status.value, _summary(task))
+            await task.settle(outcome)
+            state = task.state
+            logger.info(
+                "task %s %s: %s",
+                task.task_id,
+                task.stop_reason if task.is_left else state.status,
+                state.error or state.question or state.preview or state.label,
+                extra={"task_id": task.task_id, "worker": self.name, "status": state.status},
+            )
             await self._wake_again(task)
 
     async def _is_lost(self, task: ClaimedTask) -> bool:
@@ -228,6 +225,7 @@ class Worker:
 
     async def _save_progress(self) -> None:
         for task in self.running:
+            task.check_limits()
             if task.stop_reason is None:
                 try:
                     await task.save()
@@ -238,8 +236,3 @@ class Worker:
 def new_worker_name() -> str:
     """Return a name that no other worker has."""
     return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
-
-
-def _summary(task: ClaimedTask) -> str:
-    state = task.state
-    return state.error or state.question or state.preview or state.label

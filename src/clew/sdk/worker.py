@@ -63,11 +63,16 @@ async def serve_store(
     spec: WorkerSpec,
     *,
     environ: Mapping[str, str] | None = None,
-    on_start: Callable[[Worker], None] | None = None,
+    on_start: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the queue of a store until the process gets SIGTERM or SIGINT.
 
     Agents that run then are handed back to the queue, and another worker continues them.
+
+    Args:
+        spec: What to serve.
+        environ: Environment variables; by default those of the process.
+        on_start: Called with the name of the worker when it takes tasks.
 
     Raises:
         MissingExtra: The engine is not installed.
@@ -99,10 +104,10 @@ async def serve_store(
                     address, worker.run, worker=worker.name, concurrency=spec.concurrency
                 ):
                     if on_start is not None:
-                        on_start(worker)
+                        on_start(worker.name)
                     await _wait_for_signal()
                     worker.stop()
-                    await worker.wait_idle()
+                    await worker.stopped.wait()
         finally:
             with anyio.CancelScope(shield=True):
                 await queue.aclose()
