@@ -17,15 +17,14 @@ from msgspec.structs import replace
 from clew.core.errors import BackgroundTaskError
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskErrorCategory, TaskKind, TaskState, TaskStatus
-from clew.core.text import one_line
 from clew.runtime.protocol import Scheduler, TaskRequest
+from clew.runtime.states import create_state
 from clew.stores.task_protocol import ScheduleRow, TaskRow, TaskStore
 
 logger = logging.getLogger(__name__)
 
 NextTime: TypeAlias = Callable[[ScheduleRow, float], float]
 """Returns when a schedule is due after that time."""
-_LABEL = 60
 
 
 def new_task_id() -> str:
@@ -46,22 +45,7 @@ def make_spec(request: TaskRequest, session: Mapping[str, Any]) -> dict[str, Any
 def make_row(task_id: str, spec: Mapping[str, Any], *, now: float) -> TaskRow:
     """Return the row of a task that was not run yet."""
     request = convert(spec["request"], TaskRequest)
-    state = TaskState(
-        task_id=task_id,
-        kind=request.kind,
-        label=request.label or one_line(request.prompt, _LABEL),
-        session_id=request.session_id,
-        prompt=request.prompt,
-        agent=request.agent,
-        model=request.model,
-        cwd=request.cwd,
-        mode=request.mode,
-        isolation=request.isolation,
-        group_id=request.group_id,
-        durable=True,
-        created_at=now,
-        last_activity_at=now,
-    )
+    state = create_state(replace(request, durable=True), task_id=task_id, at=now)
     return TaskRow(state=state, spec=dict(spec))
 
 
