@@ -84,7 +84,7 @@ async def main() -> None:
     """Serve until standard input is closed; the first line of output is the address."""
     async with fake_openai(answer) as server:
         server.bodies = _Nothing()
-        print(f"{server.url}/v1", flush=True)
+        print(server.url, flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
 
