@@ -126,11 +126,14 @@ class Journal:
             record, loaded = await store.load(session_id)
             entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
             start = _load(entries, meter, await store.snapshot(session_id))
-            return cls(store, record, entries, start, clock=clock)
+            journal = cls(store, record, entries, start, clock=clock)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await store.release(session_id)
             raise
+        # Also without entries: a crash may have come before the first one.
+        journal._is_stored = True
+        return journal
 
     async def answer_open_calls(self) -> None:
         """Give each tool call without a result, such as after a crash, a failed one."""
