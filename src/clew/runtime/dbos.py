@@ -110,9 +110,9 @@ class DbosScheduler:
         row = await self._tasks.task(task_id)
         if row is None or row.worker:
             return
-        # A worker that takes it at this moment loses it again, and stops.
-        taken = await self._tasks.claim(task_id, "")
+        taken = await self._tasks.claim(task_id, "", epoch=row.epoch)
         if taken is None:
+            # A worker took it at this moment, and sees the request.
             return
         now = taken.updated_at or taken.state.last_activity_at
         state = replace(taken.state, status=TaskStatus.CANCELLED, ended_at=now, question="")
@@ -153,7 +153,8 @@ class DbosScheduler:
             task_id = row.state.task_id
             if known.get(run_id) in ("ENQUEUED", "PENDING", "DELAYED"):
                 continue
-            if run_id in known and await self._tasks.claim(task_id, "") is None:
+            is_over = run_id in known
+            if is_over and await self._tasks.claim(task_id, "", epoch=row.epoch) is None:
                 continue
             await self.submit(task_id)
             lost.append(task_id)

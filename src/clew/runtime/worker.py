@@ -114,9 +114,10 @@ class Worker:
         if found is None or found.worker or found.state.status.is_terminal:
             return None
         if self._stopping.is_set():
-            await self._bump(task_id)
+            if await self._tasks.claim(task_id, "", epoch=found.epoch) is not None:
+                await self._queue.submit(task_id)
             return None
-        row = await self._tasks.claim(task_id, self.name)
+        row = await self._tasks.claim(task_id, self.name, epoch=found.epoch)
         if row is None:
             return None
         task = ClaimedTask(self._tasks, row)
@@ -133,11 +134,6 @@ class Worker:
         if row.cancel_requested:
             task.stop(StopReason.CANCELLED)
         return task
-
-    async def _bump(self, task_id: str) -> None:
-        """Put a task back that came while this worker stops."""
-        if await self._tasks.claim(task_id, "") is not None:
-            await self._queue.submit(task_id)
 
     async def _work(self, task: ClaimedTask) -> TaskResult | Exception | None:
         """Run a task; returns None when it was interrupted."""

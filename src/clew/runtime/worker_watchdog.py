@@ -81,7 +81,11 @@ class WorkerWatchdog:
     async def take_over_silent(self) -> None:
         """Take over the tasks of silent workers, if this is the worker that does it."""
         known = await self._tasks.workers()
-        silent = [one.worker for one in known if one.silent > self._times.silent_after]
+        silent = [
+            one.worker
+            for one in known
+            if one.has_ended or one.silent > self._times.silent_after
+        ]
         alive = [one.worker for one in known if one.worker not in silent]
         if silent and min(alive, default="") == self._worker:
             for worker in silent:
@@ -117,7 +121,7 @@ class WorkerWatchdog:
         logger.warning("worker %s is silent; %s of its tasks continue", worker, len(runs))
 
     async def _release(self, row: TaskRow) -> None:
-        taken = await self._tasks.claim(row.state.task_id, "")
+        taken = await self._tasks.claim(row.state.task_id, "", epoch=row.epoch)
         if taken is not None:
             state = replace(taken.state, status=TaskStatus.QUEUED, action="", question="")
             released = replace(taken, state=state, worker="")

@@ -168,7 +168,7 @@ class DurableAgent:
         request = row.question
         if request is None or request.call_id != access.call_id:
             request = make_request(access, decision)
-            await self._tasks.ask(task_id, request)
+            await self._tasks.ask(task_id, request, epoch=self._task.row.epoch)
         self._task.report(request)
         await self._task.save()
         deadline = anyio.current_time() + self._park_after
@@ -176,7 +176,7 @@ class DurableAgent:
             if anyio.current_time() >= deadline and self._is_only_waiting():
                 self._task.stop(StopReason.PARKED)
             await anyio.sleep(_ANSWER_POLL)
-        await self._tasks.ask(task_id, None)
+        await self._tasks.ask(task_id, None, epoch=self._task.row.epoch)
         is_approved = answer.approval is not Approval.NO
         self._task.report(PermissionResolved(request_id=request.request_id, approved=is_approved))
         return answer

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from clew.stores.record import StoredSession
 from clew.tools.sandbox import Sandbox, SandboxMode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LaunchedSession:
     """An open session, and how it was chosen."""
 
@@ -84,13 +84,15 @@ async def launch(
         services: Options that a spec cannot have, such as `permission_handler`.
     """
     environ = os.environ if environ is None else environ
-    homes, models = Homes.of(environ), None
-    cwd, is_own = Path(spec.cwd), place is None
-    place = place or project_store(cwd, environ, spec.store)
-    try:
+    homes, cwd = Homes.of(environ), Path(spec.cwd)
+    async with AsyncExitStack() as closing:
+        if place is None:
+            place = project_store(cwd, environ, spec.store)
+            closing.push_async_callback(place.store.aclose)
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         record = await find_record(spec, place)
         choice, models = await _choose(spec, record, loaded)
+        closing.push_async_callback(models.aclose)
         session_id = await _session_id(spec, record, place)
         options: InteractiveOptions = {
             **_options(spec, choice, homes),
@@ -105,20 +107,9 @@ async def launch(
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
-        async with _open(session, session_id, choice):
-            yield LaunchedSession(
-                session=session,
-                choice=choice,
-                resumed=session_id is not None,
-                sandbox=sandbox.describe(),
-                place=place,
-                home=homes.clew,
-            )
-    finally:
-        if models is not None:
-            await models.aclose()
-        if is_own:
-            await place.store.aclose()
+        await closing.enter_async_context(_open(session, session_id, choice))
+        is_resumed, words = session_id is not None, sandbox.describe()
+        yield LaunchedSession(session, choice, is_resumed, words, place, homes.clew)
 
 
 async def _choose(
