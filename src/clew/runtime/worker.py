@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 import anyio
 from anyio.abc import TaskStatus as Started
 
-from clew.core.errors import ClewError, SessionBusy, StoreError
+from clew.core.errors import ClewError, SessionBusy, StoreError, StoreUnavailable
 from clew.core.tasks import TaskStatus
 from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_tasks import DurableTasks, NextTime, fire_schedules
 from clew.runtime.protocol import TaskResult
+from clew.runtime.running_tasks import RunningTasks
 from clew.runtime.worker_watchdog import WorkerTimes, WorkerWatchdog, WorkQueue
 from clew.stores.task_protocol import TaskStore
 
@@ -52,32 +53,26 @@ class Worker:
         self._next_time = next_time
         self._times = times or WorkerTimes()
         self._watchdog = WorkerWatchdog(tasks, queue, worker=self.name, times=self._times)
-        self._running: dict[str, ClaimedTask] = {}
+        self._running = RunningTasks(tasks, self._durable, worker=self.name)
         self._stopping = anyio.Event()
-        self._idle = anyio.Condition()
         self.stopped = anyio.Event()
         """Set when nothing runs any more, after `stop`."""
-
-    @property
-    def running(self) -> tuple[ClaimedTask, ...]:
-        """The tasks that it runs now."""
-        return tuple(self._running.values())
 
     async def serve(self, *, task_status: Started[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Beat, watch and take over until `stop`; then hand back what runs, and leave."""
         await self._tasks.beat(self.name)
         task_status.started()
-        times = self._times
+        times, running = self._times, self._running
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._repeat, times.heartbeat, self._beat)
                 group.start_soon(self._repeat, times.heartbeat, self._watchdog.take_over_silent)
-                group.start_soon(self._repeat, times.cancel_poll, self._cancel_requested)
-                group.start_soon(self._repeat, times.save, self._save_progress)
+                group.start_soon(self._repeat, times.cancel_poll, running.stop_cancelled)
+                group.start_soon(self._repeat, times.save, running.save_progress)
                 group.start_soon(self._repeat, times.sweep, self._watchdog.sweep)
                 group.start_soon(self._repeat, times.heartbeat, self._fire_schedules)
                 await self._stopping.wait()
-                await self._hand_back()
+                await running.hand_back()
                 self.stopped.set()
                 group.cancel_scope.cancel()
         finally:
@@ -93,21 +88,15 @@ class Worker:
 
     async def run(self, task_id: str) -> None:
         """Run a task that the queue handed out; does nothing when another worker has it."""
-        task = None
         try:
-            task = await self._take(task_id)
-            if task is not None:
-                await self._settle(task, await self._work(task))
+            with self._running.taking(task_id):
+                if (task := await self._take(task_id)) is not None:
+                    await self._settle(task, await self._work(task))
         except SessionBusy as error:
             logger.info("task %s was taken by another worker: %s", task_id, error)
         except StoreError as error:
-            # The row still has this worker's name or waits in the queue; a sweep finds it.
+            # `RunningTasks.check_claims` puts it into the queue again.
             logger.warning("task %s is left to a later run: %s", task_id, error)
-        finally:
-            if task is not None:
-                self._running.pop(task_id, None)
-                async with self._idle:
-                    self._idle.notify_all()
 
     async def _take(self, task_id: str) -> ClaimedTask | None:
         found = await self._tasks.task(task_id)
@@ -130,7 +119,7 @@ class Worker:
             row.state.label,
             extra={"task_id": task_id, "worker": self.name, "epoch": row.epoch},
         )
-        self._running[task_id] = task
+        self._running.add(task)
         if row.cancel_requested:
             task.stop(StopReason.CANCELLED)
         return task
@@ -141,6 +130,9 @@ class Worker:
         with task.scope:
             try:
                 outcome = await self._run_agent(task)
+            except StoreUnavailable as error:
+                logger.warning("task %s continues later: %s", task.task_id, error)
+                task.stop(StopReason.HANDED_BACK)
             except ClewError as error:
                 outcome = error
             except Exception as error:
@@ -182,13 +174,6 @@ class Worker:
         elif row.answer is not None or row.cancel_requested:
             await self._durable.wake(task.task_id)
 
-    async def _hand_back(self) -> None:
-        for task in self.running:
-            task.stop(StopReason.HANDED_BACK)
-        async with self._idle:
-            while self._running:
-                await self._idle.wait()
-
     async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Call `work` again and again; a store that cannot be reached is tried again."""
         while True:
@@ -199,34 +184,12 @@ class Worker:
             await anyio.sleep(seconds)
 
     async def _beat(self) -> None:
-        """Tell that this worker is alive, and stop what it lost while it was not."""
         await self._tasks.beat(self.name)
-        before = self.running
-        if not before:
-            return
-        own = {row.state.task_id: row.epoch for row in await self._tasks.tasks(worker=self.name)}
-        for task in before:
-            if own.get(task.task_id) != task.row.epoch and task.task_id in self._running:
-                task.stop(StopReason.LOST)
-
-    async def _cancel_requested(self) -> None:
-        if self._running:
-            for task_id in await self._tasks.find_cancelled(tuple(self._running)):
-                if (task := self._running.get(task_id)) is not None:
-                    task.stop(StopReason.CANCELLED)
+        await self._running.check_claims()
 
     async def _fire_schedules(self) -> None:
         if self._next_time is not None:
             await fire_schedules(self._durable, self._next_time)
-
-    async def _save_progress(self) -> None:
-        for task in self.running:
-            task.check_limits()
-            if task.stop_reason is None:
-                try:
-                    await task.save()
-                except SessionBusy:
-                    task.stop(StopReason.LOST)
 
 
 def new_worker_name() -> str:

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from clew.core.tasks import TaskStatus
 from clew.runtime.protocol import Scheduler
-from clew.stores.task_protocol import TaskRow, TaskStore
+from clew.runtime.running_tasks import release
+from clew.stores.task_protocol import TaskStore
 
 logger = logging.getLogger(__name__)
 
@@ -82,9 +82,7 @@ class WorkerWatchdog:
         """Take over the tasks of silent workers, if this is the worker that does it."""
         known = await self._tasks.workers()
         silent = [
-            one.worker
-            for one in known
-            if one.has_ended or one.silent > self._times.silent_after
+            one.worker for one in known if one.has_ended or one.silent > self._times.silent_after
         ]
         alive = [one.worker for one in known if one.worker not in silent]
         if silent and min(alive, default="") == self._worker:
@@ -116,13 +114,6 @@ class WorkerWatchdog:
         for run in runs:
             row = await self._tasks.task(run.task_id)
             if row is not None and row.worker == worker:
-                await self._release(row)
+                await release(self._tasks, row)
         await self._queue.resume(runs)
         logger.warning("worker %s is silent; %s of its tasks continue", worker, len(runs))
-
-    async def _release(self, row: TaskRow) -> None:
-        taken = await self._tasks.claim(row.state.task_id, "", epoch=row.epoch)
-        if taken is not None:
-            state = replace(taken.state, status=TaskStatus.QUEUED, action="", question="")
-            released = replace(taken, state=state, worker="")
-            await self._tasks.save_task(released, epoch=taken.epoch)

@@ -12,18 +12,12 @@ from msgspec import Struct
 
 from clew.core.context_state import ContextState
 from clew.core.errors import RunError
-from clew.core.events import (
-    BackgroundTaskEvent,
-    Envelope,
-    PermissionRequest,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-)
+from clew.core.events import Envelope, PermissionRequest, RunCompleted, RunFailed, RunInterrupted
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Image
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.results import ExecutionResult
+from clew.core.task_events import BackgroundTaskEvent
 from clew.core.todos import TodoItem
 from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import (
@@ -36,6 +30,7 @@ from clew.extensions.commands.protocol import (
     SetTheme,
     ShowEntry,
 )
+from clew.sdk.task_client import TaskClient
 from clew.session.history import HistoryEntry
 
 __all__ = [
@@ -52,6 +47,7 @@ __all__ = [
     "SessionSnapshot",
     "SetTheme",
     "ShowEntry",
+    "TaskClient",
     "run_line",
     "wait_for_run",
 ]
@@ -137,7 +133,7 @@ class SessionSnapshot(Struct, frozen=True, kw_only=True):
     queue: str | None
     """The prompt that waits."""
     tasks: tuple[BackgroundTaskEvent, ...]
-    """The subagents that are running."""
+    """The background tasks that have not ended; `state` has what is known about each."""
     last_entry: EntryId
     """The newest journal entry; `history(after=…)` continues behind it."""
     seq: int
@@ -153,6 +149,11 @@ class SessionClient(Protocol):
 
     Every method raises `ClewError`s as the session does; a remote client raises the same ones.
     """
+
+    @property
+    def tasks(self) -> TaskClient:
+        """The background tasks of the session."""
+        ...
 
     async def snapshot(self) -> SessionSnapshot:
         """Return the state of the session now."""

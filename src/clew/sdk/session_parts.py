@@ -1,7 +1,8 @@
 """The parts of an interactive session, and what they are built from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ from clew.sdk.options import InteractiveOptions
 from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt
+from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.subagents import AgentRunner
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
@@ -26,7 +28,16 @@ from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.tools.protocol import Tool
 
-RESERVED_TOOLS = frozenset({"Agent", "ExecuteCommand", "ExitPlanMode", "Recall"})
+if TYPE_CHECKING:
+    # Loaded only when a server is configured.
+    from clew.tools.mcp.source import McpToolSource
+
+RESERVED_TOOLS = frozenset(
+    {
+        *("Agent", "ExecuteCommand", "ExitPlanMode", "Recall"),
+        *("CallMcpTool", "ReadMcpResource", "ToolSearch"),
+    }
+)
 """Tools that a session makes itself."""
 
 
@@ -48,6 +59,16 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         return "store" not in self.options and "session" not in self.options
 
 
+class McpAccess(Struct, frozen=True, kw_only=True):
+    """The servers as one session uses them."""
+
+    source: "McpToolSource"
+    problems: tuple[str, ...]
+    secrets: tuple[str, ...]
+    """Values of headers and variables, which must not appear in output."""
+    unsubscribe: Callable[[], None]
+
+
 class SessionParts(Struct, kw_only=True):
     """The connected parts of an interactive session."""
 
@@ -61,6 +82,7 @@ class SessionParts(Struct, kw_only=True):
     memory_events: list[MemoryEvent]
     """Memory events that are not in the journal yet."""
     agents: AgentRunner
+    tasks: SessionTasks
     models: ModelSwitcher
     name: str
     language: str
@@ -69,6 +91,8 @@ class SessionParts(Struct, kw_only=True):
     """What the user should know about the project when the session opens."""
     tool_origins: Mapping[str, str] = {}
     """Where tools come from that are not built in, by name."""
+    mcp: McpAccess | None = None
+    """The MCP servers; None when none is configured."""
 
     def system_prompt(self, language: str) -> str:
         """Return the system prompt as it would be now, in that language."""
@@ -76,6 +100,8 @@ class SessionParts(Struct, kw_only=True):
 
     async def aclose(self) -> None:
         """Close what was opened for the session."""
+        if self.mcp is not None:
+            self.mcp.unsubscribe()
         await self.models.aclose()
         if self.blueprint.owns_store:
             await self.store.aclose()

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -80,40 +81,46 @@ async def serve_store(
         StoreError: The store or the queue cannot be used.
     """
     require_durable()
+    environ = os.environ if environ is None else environ
+    async with AsyncExitStack() as closing:
+        place = project_store(Path(spec.cwd), environ, spec.store)
+        closing.push_async_callback(place.store.aclose)
+        await _serve(spec, place, environ, on_start or _ignore)
+
+
+async def _serve(
+    spec: WorkerSpec,
+    place: ProjectStore,
+    environ: Mapping[str, str],
+    on_start: Callable[[str], None],
+) -> None:
     # Takes a second to import.
     from clew.runtime.dbos import DbosScheduler, queue_address, serve_queue  # noqa: PLC0415
 
-    environ = os.environ if environ is None else environ
-    place = project_store(Path(spec.cwd), environ, spec.store)
+    tasks, address = find_tasks(place), queue_address(place.address)
+
+    async def run_agent(task: ClaimedTask) -> TaskResult:
+        agent = DurableAgent(task, tasks, place, environ=environ, park_after=spec.park_after)
+        return await agent.run()
+
+    queue = DbosScheduler(tasks, address)
+    name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
+    times = WorkerTimes(silent_after=spec.silent_after)
+    worker = Worker(tasks, queue, run_agent, name=name, times=times)
     try:
-        tasks = find_tasks(place)
-        address = queue_address(place.address)
-        queue = DbosScheduler(tasks, address)
-
-        async def run_agent(task: ClaimedTask) -> TaskResult:
-            agent = DurableAgent(task, tasks, place, environ=environ, park_after=spec.park_after)
-            return await agent.run()
-
-        name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
-        times = WorkerTimes(silent_after=spec.silent_after)
-        worker = Worker(tasks, queue, run_agent, name=name, times=times)
-        try:
-            async with anyio.create_task_group() as group:
-                await group.start(worker.serve)
-                async with serve_queue(
-                    address, worker.run, worker=worker.name, concurrency=spec.concurrency
-                ):
-                    if on_start is not None:
-                        on_start(worker.name)
-                    await _wait_for_signal()
-                    worker.stop()
-                    await worker.stopped.wait()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await queue.aclose()
+        async with anyio.create_task_group() as group:
+            await group.start(worker.serve)
+            async with serve_queue(address, worker.run, worker=name, concurrency=spec.concurrency):
+                on_start(name)
+                await _wait_for_signal()
+                worker.stop()
+                await worker.stopped.wait()
     finally:
-        with anyio.CancelScope(shield=True):
-            await place.store.aclose()
+        await queue.aclose()
+
+
+def _ignore(_: str) -> None:
+    pass
 
 
 async def _wait_for_signal() -> None:

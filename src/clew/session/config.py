@@ -38,7 +38,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Ask, Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
-from clew.tools.protocol import Tool
+from clew.tools.protocol import Tool, ToolSource
 
 if TYPE_CHECKING:
     # Writes files, which a session without calibrations never does.
@@ -50,6 +50,10 @@ EFFORTS = ("low", "medium", "high")
 
 BeforeCompact: TypeAlias = Callable[[Trigger], Awaitable[str | None]]
 """Called before each compaction; returns the reason to skip it, or None."""
+
+
+ExtraFacts: TypeAlias = Callable[[], Sequence[str]]
+"""Returns lines for a summary."""
 
 
 class DataOptions(TypedDict, total=False):
@@ -130,6 +134,8 @@ class SessionOptions(DataOptions, total=False):
 
     tools: Sequence[Tool]
     """The tools that the model can call. Default: none but `Recall`."""
+    tool_source: ToolSource | None
+    """Tools that come and go, such as those of MCP servers. Default: none."""
     store: Store
     """Where the journal is kept; the caller closes it. Default: in memory."""
     cwd: Path | str
@@ -145,7 +151,7 @@ class SessionOptions(DataOptions, total=False):
     """Asks the user about a tool call. Default: `ask` of `gate`."""
     strategy: Strategy
     """Decides what a compaction removes. Default: `Tiered()`."""
-    extra_facts: Callable[[], Sequence[str]] | None
+    extra_facts: ExtraFacts | None
     """Returns lines that every summary must contain, such as running background tasks."""
     before_compact: BeforeCompact | None
     """May refuse a compaction. The `compaction` event reports those that were done."""
@@ -211,6 +217,7 @@ _DEFAULTS: SessionOptions = {
     "effort": "",
     "request_options": {},
     "tools": (),
+    "tool_source": None,
     "env": {},
     "extra_facts": None,
     "before_compact": None,

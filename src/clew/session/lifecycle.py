@@ -39,6 +39,7 @@ from clew.session.model_window import find_facts
 from clew.session.plan_mode import select_tools
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
+from clew.session.tool_sources import LiveTools, keep_declared
 from clew.stores.record import StoredSession
 from clew.stores.stored_entries import find_damaged_ids
 from clew.tools.protocol import ToolContext
@@ -185,6 +186,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
         state.gate.mode = PermissionMode(stored)
     state.plan_mode_told = stored == PermissionMode.PLAN
     effort = state.options["effort"] or journal.view.setup.effort
+    keep_declared(state, journal.view.setup.tools)
     setup = replace(setup, tools=select_tools(state), effort=effort)
     if state.options["max_context_tokens"] is None:
         setup = replace(setup, model=await find_facts(state, state.provider, setup.model))
@@ -194,6 +196,8 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     if state.options["recall"]:
         recall = Recall(state.options["store"], journal, state.policy)
         state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
+    if (more := state.options["tool_source"]) is not None:
+        state.tools = LiveTools(state.tools, more)
     if checkpoints is not None:
         state.checkpoints = checkpoints
         state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)
