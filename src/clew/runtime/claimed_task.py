@@ -144,13 +144,12 @@ class ClaimedTask:
             self._is_saved = True
             await self._tasks.save_task(self.row, epoch=self.row.epoch)
 
-    async def keep_snapshot(self, data: bytes) -> None:
-        """Store a snapshot of the task's worktree, for a successor.
+    async def keep_snapshot(self, name: str) -> None:
+        """Keep the name of the newest snapshot of the task's worktree, for a successor.
 
         Raises:
             SessionBusy: Another worker has taken the task.
         """
-        name = await self._tasks.put_blob(data)
         if name != self.row.snapshot:
             self.row = replace(self.row, snapshot=name)
             self._is_saved = False

@@ -1,24 +1,40 @@
 """Runs one durable agent in a worker: opens its session, and continues it after a takeover."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 from msgspec import convert
 from msgspec.structs import replace
 
 from clew.core.entries import MessageAdded, Noted
-from clew.core.errors import AbortError, BackgroundTaskError, SessionBusy
+from clew.core.errors import AbortError, BackgroundTaskError, ClewError, SessionBusy
 from clew.core.events import (
     EntryAdded,
     Envelope,
     PermissionRequest,
     PermissionResolved,
 )
+from clew.core.ids import SessionId
 from clew.core.messages import Role
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
-from clew.core.tasks import TaskErrorCategory
+from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
 from clew.runtime.claimed_task import ClaimedTask, StopReason
-from clew.runtime.protocol import TaskFacts, TaskRequest, TaskResult
+from clew.runtime.durable_runner import format_entry, make_page
+from clew.runtime.protocol import (
+    LOG_PAGE_LINES,
+    RunningTask,
+    TaskFacts,
+    TaskRequest,
+    TaskResult,
+)
+from clew.runtime.worktree_records import Worktree
+from clew.runtime.worktree_runner import WorktreeRunner
+from clew.runtime.worktree_snapshots import WorktreeSnapshots
+from clew.runtime.worktrees import GitWorktrees
+from clew.sdk.folders import Homes
 from clew.sdk.launch import launch
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.permission_requests import make_request
@@ -26,6 +42,8 @@ from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 from clew.stores.task_protocol import TaskMessage, TaskStore
+
+logger = logging.getLogger(__name__)
 
 GENERAL_PURPOSE = "general-purpose"
 _TOPIC = "task_message"
@@ -55,16 +73,18 @@ def make_session_spec(spec: SessionSpec, request: TaskRequest, task_id: str) -> 
 
 
 class DurableAgent:
-    """Runs one task as an agent; the session has the id of the task.
+    """Runs one task as an agent, whose session has the id of the task; a `TaskRunner`.
 
     Args:
         task: The task, which this worker has claimed.
-        tasks: Where questions and messages are.
+        tasks: Where questions, messages and snapshots are.
         place: The store of the sessions.
         environ: Environment variables.
         park_after: Seconds to wait for an answer. After that, the task leaves its worker, and the
             answer starts it again.
     """
+
+    kind = TaskKind.AGENT
 
     def __init__(
         self,
@@ -83,25 +103,62 @@ class DurableAgent:
         self._asking = anyio.Lock()
         self._questions = 0
         self._session: Session | None = None
+        self._has_results = anyio.Event()
+        folder = Homes.of(environ).project(Path(task.request.cwd)) / "worktrees"
+        self._worktrees = GitWorktrees(folder)
+        self._snapshots = WorktreeSnapshots(self._worktrees, tasks)
+        self._worktree: Worktree | None = None
 
-    async def run(self) -> TaskResult:
-        """Do the work, from the beginning or from where a worker before this one left it.
+    async def start(self) -> TaskResult:
+        """Do the work, in a worktree of its own where the request says so.
 
         Raises:
-            BackgroundTaskError: The agent was aborted.
+            BackgroundTaskError: The agent was aborted, or its worktree cannot be made.
             ClewError: It failed as a session may.
         """
+        runner = WorktreeRunner(self, self._worktrees, prepare=self._prepare_worktree)
+        return await runner.run(self._task)
+
+    async def _prepare_worktree(self, task_id: str, request: TaskRequest) -> Worktree:
+        """Return the worktree with what a worker before this one has done in it."""
+        if name := self._task.row.snapshot:
+            self._worktree = await self._snapshots.restore(name, task_id, request)
+        else:
+            self._worktree = await self._worktrees.prepare(task_id, request)
+        return self._worktree
+
+    async def run(self, task: RunningTask) -> TaskResult:
+        """Do the work in `task.request.cwd`, from the beginning or from where it was left."""
+        outcome: str | ClewError = ""
+        async with self._open(task.request) as session, anyio.create_task_group() as group:
+            group.start_soon(self._save_snapshots)
+            try:
+                outcome = await self._converse(session, task.request.prompt)
+            except AbortError:
+                outcome = BackgroundTaskError(
+                    "the agent was aborted",
+                    category=TaskErrorCategory.RUNNER,
+                    partial=session.runs.tracker.text,
+                )
+            except ClewError as error:
+                outcome = error
+            group.cancel_scope.cancel()
+        if isinstance(outcome, ClewError):
+            raise outcome
+        await self._save_snapshot()
+        return TaskResult(text=outcome)
+
+    @asynccontextmanager
+    async def _open(self, request: TaskRequest) -> AsyncGenerator[Session, None]:
         task = self._task
-        spec = make_session_spec(
-            convert(task.row.spec["session"], SessionSpec), task.request, task.task_id
-        )
+        spec = convert(task.row.spec["session"], SessionSpec)
         services: InteractiveOptions = {
             "permission_handler": self._ask,
-            "agent_tools": task.request.allowed_tools or (),
+            "agent_tools": request.allowed_tools or (),
             "keep_checkpoints": False,
         }
         async with launch(
-            spec,
+            make_session_spec(spec, request, task.task_id),
             on_envelope=self._follow,
             environ=self._environ,
             place=self._place,
@@ -109,19 +166,43 @@ class DurableAgent:
         ) as launched:
             session = self._session = launched.session.session
             task.seal = session.journal.seal
-            if task.stop_reason is not None:
+            if task.is_left:
                 session.journal.seal()
             task.describe(TaskFacts(model=launched.choice.model))
-            try:
-                return TaskResult(text=await self._converse(session))
-            except AbortError as error:
-                raise BackgroundTaskError(
-                    "the agent was aborted",
-                    category=TaskErrorCategory.RUNNER,
-                    partial=session.runs.tracker.text,
-                ) from error
+            yield session
 
-    async def _converse(self, session: Session) -> str:
+    async def _save_snapshots(self) -> None:
+        """Save the worktree after each answer whose tool calls may have changed it."""
+        while True:
+            await self._has_results.wait()
+            self._has_results = anyio.Event()
+            await self._save_snapshot()
+
+    async def _save_snapshot(self) -> None:
+        worktree = self._worktree
+        if worktree is None:
+            return
+        try:
+            name = await self._snapshots.save(worktree, self._task.row.snapshot)
+            await self._task.keep_snapshot(name)
+        except SessionBusy:
+            self._task.stop(StopReason.LOST)
+        except ClewError as error:
+            logger.warning("the worktree of %s was not saved: %s", self._task.task_id, error)
+
+    async def send(self, task_id: str, text: str) -> None:
+        """Send a message, which the agent reads after its turn."""
+        await self._tasks.send(task_id, text)
+
+    async def read_log(
+        self, task_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES
+    ) -> LogPage:
+        """Return a page of what the agent has said and done."""
+        _, entries = await self._place.store.load(SessionId(task_id))
+        lines = [line for entry in entries for line in format_entry(entry)]
+        return make_page(task_id, lines, offset=offset, limit=limit)
+
+    async def _converse(self, session: Session, prompt: str) -> str:
         """Run the prompt and the messages that came since; returns the last answer."""
         state = read_progress(session)
         self._task.messages_read = state.messages_read
@@ -130,7 +211,7 @@ class DurableAgent:
         elif state.is_begun:
             text = (await session.continue_run()).response
         else:
-            text = await session.run(self._task.request.prompt)
+            text = await session.run(prompt)
         while fresh := await self._read_messages():
             for message in fresh:
                 data: dict[str, object] = {"number": message.number}
@@ -146,6 +227,9 @@ class DurableAgent:
         """Let the state of the task follow the events of its session."""
         event = envelope.event
         if isinstance(event, EntryAdded):
+            body = event.entry.body
+            if isinstance(body, MessageAdded) and body.message.role is Role.TOOL:
+                self._has_results.set()
             if self._session is not None:
                 self._task.describe(TaskFacts(cost_usd=self._session.get_cost().usd))
         elif not isinstance(event, PermissionRequest | PermissionResolved):

@@ -101,7 +101,7 @@ async def _serve(
 
     async def run_agent(task: ClaimedTask) -> TaskResult:
         agent = DurableAgent(task, tasks, place, environ=environ, park_after=spec.park_after)
-        return await agent.run()
+        return await agent.start()
 
     queue = DbosScheduler(tasks, address)
     name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
