@@ -70,7 +70,13 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
 def add_doctor(doctor: argparse.ArgumentParser) -> None:
     """Add the flags of `clew doctor` to its parser."""
     doctor.description = (
-        "Checks this machine and changes nothing. The exit code is 1 if Clew cannot work here."
+        "Checks this machine and changes nothing, except with --clean-worktrees. The exit code is 1"
+        " if Clew cannot work here."
+    )
+    doctor.add_argument(
+        "--clean-worktrees",
+        action="store_true",
+        help="remove the git worktrees of agents that have no work in them, and list the others",
     )
     doctor.add_argument("--json", action="store_true", help=_JSON)
 
