@@ -269,8 +269,13 @@ async def test_a_session_that_died_before_its_first_entry_can_be_used(tmp_path: 
 async def test_a_sealed_journal_stays_as_it_is_for_the_process_that_continues() -> None:
     store = MemoryStore()
     chat, _ = session(a_call(), "done", store=store, session_id="s", record_calls=True)
+
+    def hand_over(_: object) -> None:
+        chat.journal.seal()
+        chat.abort()
+
     async with chat:
-        chat.on("tool_start", lambda _: (chat.journal.seal(), chat.abort()))
+        chat.on("tool_start", hand_over)
         with pytest.raises(SessionBusy):
             await chat.run("go")
         kept = len(chat.journal.entries)
