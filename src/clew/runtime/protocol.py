@@ -16,6 +16,8 @@ class TaskLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     idle_timeout: float | None = None
     """Seconds without any activity."""
+    tool_idle_timeout: float | None = None
+    """The same while a tool call runs, where that is longer: a build may be silent for minutes."""
     max_runtime: float | None = None
     """Seconds of work."""
     output_limit_bytes: int | None = None
@@ -28,6 +30,7 @@ class TaskLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 AGENT_LIMITS = TaskLimits(
     idle_timeout=240.0,
+    tool_idle_timeout=660.0,
     output_limit_bytes=256_000,
     max_text_deltas=20_000,
     repetition_threshold=8,
@@ -84,6 +87,7 @@ class TaskFacts(Struct, frozen=True, kw_only=True):
     """Facts of a task that its runner knows; None leaves one as it is."""
 
     pid: int | None = None
+    exit_code: int | None = None
     log_path: str | None = None
     model: str | None = None
     cwd: str | None = None
@@ -105,6 +109,14 @@ class RunningTask(Protocol):
     @property
     def request(self) -> TaskRequest:
         """What to run."""
+        ...
+
+    @property
+    def is_left(self) -> bool:
+        """True when this process stops following a durable task, which continues elsewhere.
+
+        A runner that is cancelled asks this to know whether the task itself is cancelled.
+        """
         ...
 
     def report(self, event: Event) -> None:
@@ -130,6 +142,9 @@ class TaskRunner(Protocol):
 
     async def run(self, task: RunningTask) -> TaskResult:
         """Do the work and return its result.
+
+        When it is cancelled, it ends what it started before it lets the cancellation pass. It may
+        raise `BackgroundTaskError` instead, to hand over what there was of the result.
 
         Raises:
             BackgroundTaskError: It failed; `partial` has what there was of the result.
