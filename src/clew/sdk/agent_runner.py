@@ -146,7 +146,7 @@ class AgentRunner:
             return await requests.ask(access, decision, publish=task.report)
         if ask is None:
             return None
-        request = make_request(access, decision, can_remember=False)
+        request = make_request(access, decision)
         answer: Approval | PermissionAnswer | None = None
         task.report(request)
         try:

@@ -1,7 +1,8 @@
-"""What an agent has said and done, read from its journal: pages of a transcript, partial results."""
+"""What an agent has said and done, read from its journal."""
 
 from collections.abc import Iterator, Sequence
 
+from clew.context.items import Item
 from clew.context.recall.entry_text import format_call
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted
 from clew.core.errors import BackgroundTaskError, SessionNotFound
@@ -111,7 +112,11 @@ def find_changed_files(entries: Sequence[Entry]) -> list[str]:
     """Return the files that successful calls changed, the last changed first."""
     # Loads the rule-based summaries, which most sessions never need.
     from clew.context.digest.state_ledger import gather_state  # noqa: PLC0415
-    from clew.context.view import fold  # noqa: PLC0415
 
-    changed = gather_state(fold(entries).items).files
-    return [file.path for file in changed if file.changed]
+    said = [
+        Item.of(entry.id, entry.body.message)
+        for entry in entries
+        if isinstance(entry.body, MessageAdded)
+    ]
+    changed = [file for file in gather_state(said).files if file.changed_at >= 0]
+    return [file.path for file in sorted(changed, key=lambda file: -file.changed_at)]

@@ -100,7 +100,9 @@ class PermissionRequests:
                 opened.answered.set()
 
 
-def make_request(access: Access, decision: Decision, *, can_remember: bool) -> PermissionRequest:
+def make_request(
+    access: Access, decision: Decision, *, can_remember: bool = False
+) -> PermissionRequest:
     """Return the request for a call, under a new id."""
     return PermissionRequest(
         request_id=os.urandom(6).hex(),
