@@ -52,9 +52,7 @@ class SubagentManager:
         """Remove an agent that has ended from the list. Its session stays in the store."""
         return self.background_task_manager.close(self.get(agent_id).task_id)
 
-    async def send(
-        self, agent_id: str, text: str, *, mode: TaskMode = "background"
-    ) -> TaskState:
+    async def send(self, agent_id: str, text: str, *, mode: TaskMode = "background") -> TaskState:
         """Give an agent a message: one that runs reads it before its next model call.
 
         An agent that has ended continues its session with the message, in the given mode.

@@ -59,9 +59,7 @@ class AgentRunner:
             ConfigError: There is no such agent.
         """
         with self._derive_gate(task) as gate:
-            made = make_agent_session(
-                self.setup, task.request, gate=gate, bus=_make_bus(task)
-            )
+            made = make_agent_session(self.setup, task.request, gate=gate, bus=_make_bus(task))
             task.describe(
                 TaskFacts(
                     model=made.session.journal.view.setup.model.name,

@@ -80,9 +80,7 @@ def make_agent_session(
         options.pop("summary_model", None)
     session = Session(parent.provider, model=model, **options)
     session.state.shared_budget = setup.budget
-    return AgentSession(
-        session=session, definition=definition, hooks=hooks, transcript=transcript
-    )
+    return AgentSession(session=session, definition=definition, hooks=hooks, transcript=transcript)
 
 
 def _choose_tools(

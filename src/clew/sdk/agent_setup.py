@@ -59,6 +59,8 @@ class AgentSetup(Struct, kw_only=True):
     hooks: Hooks = field(default_factory=NoHooks)
     transcripts: Path | None = None
     """Where agents write a session log, if their parent writes one."""
+    session: Session | None = None
+    """The parent, if it is open in this process."""
     find_parent: Callable[[], ParentState] | None = None
     charge: Charge | None = None
     budget: SharedBudget | None = None
@@ -103,7 +105,7 @@ def connect_parent(setup: AgentSetup, parent: Session) -> None:
     budget = state.shared_budget or SharedBudget(lambda: state.cost_limit.budget)
     budget.join("parent", lambda: state.journal.spending.usd + state.reserved_usd)
     state.shared_budget = setup.budget = budget
-    setup.find_parent, setup.charge = find_parent, charge
+    setup.session, setup.find_parent, setup.charge = parent, find_parent, charge
 
 
 async def charge_agent(parent: Session, name: str, spent: Spending) -> None:

@@ -1,12 +1,12 @@
 """`AgentTool`: the tool with which a model gives tasks to subagents."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from clew.core.errors import AbortError, ClewError
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
-from clew.core.tasks import TaskKind, TaskState, TaskStatus
+from clew.core.tasks import TaskKind, TaskMode, TaskState, TaskStatus
 from clew.extensions.agent_definitions import GENERAL_PURPOSE, AgentDefinition
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
@@ -67,7 +67,7 @@ class AgentTool:
     async def _run_batch(self, jobs: Sequence[_Job], *, is_background: bool) -> ToolOutput:
         """Start all valid jobs before waiting for any; each job has a result of its own."""
         valid = [job for job in jobs if isinstance(job, TaskRequest)]
-        mode: Literal["foreground", "background"] = "background" if is_background else "foreground"
+        mode: TaskMode = "background" if is_background else "foreground"
         group_id, states = await self._agents.start_all(valid, mode=mode)
         if not is_background:
             states = await self._agents.wait_all(states)
@@ -109,7 +109,7 @@ class AgentTool:
             label=arguments.get("description") or "",
             agent=arguments.get("subagent_type") or "",
             model=arguments.get("model") or "",
-            isolation=isolation,
+            isolation="worktree" if isolation == "worktree" else "none",
         )
         try:
             self._agents.find_definition(request.agent)

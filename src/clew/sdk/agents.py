@@ -120,9 +120,7 @@ class Agents:
         """Give an agent a message; one that has ended continues in the background."""
         return await self.manager.send(agent_id, text)
 
-    async def read(
-        self, agent_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES
-    ) -> LogPage:
+    async def read(self, agent_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES) -> LogPage:
         """Return a page of an agent's transcript."""
         return await self.manager.read_log(agent_id, offset=offset, limit=limit)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -10,22 +9,19 @@ from msgspec import Struct
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
-from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
-from clew.core.permissions import PermissionMode, Verdict
-from clew.core.redaction import redact
+from clew.core.permissions import PermissionMode
 from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
-from clew.hooks.context import AgentTask, HookContext, RuleMatcher
-from clew.hooks.protocol import HookInput, Hooks, NoHooks
-from clew.hooks.runner import HookRunner
-from clew.permissions.policy import Policy
-from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, find_family, split_options
+from clew.runtime.protocol import TaskRunner
+from clew.sdk.agent_setup import AgentSetup, connect_parent
+from clew.sdk.agent_tool import AgentTool
+from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
@@ -39,6 +35,7 @@ from clew.sdk.permissions import (
     list_denied,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
+from clew.sdk.session_hooks import make_hooks
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
     Blueprint,
@@ -47,18 +44,16 @@ from clew.sdk.session_parts import (
     write_prompt,
 )
 from clew.sdk.session_tasks import SessionTasks, join_facts
-from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.model_call import ask_aside
 from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
-from clew.tools.protocol import Tool, ToolContext
+from clew.tools.protocol import Tool
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -157,17 +152,18 @@ class _Builder:
         memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
         language = options.get("language") or self._settings.language
         shared = self._build_shared_options()
-        agents = self._agents(tools, gate, shared)
+        setup = self._make_agent_setup(tools, gate, shared)
         callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
         tasks = SessionTasks(
             lambda: commands.session,
             bus=blueprint.bus,
             host=blueprint.host,
-            make_runners=lambda: options.get("background_task_runners", ()),
+            make_runners=lambda: _make_runners(setup, options),
             max_concurrent=options.get("max_background_tasks"),
         )
-        agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        agents = Agents(setup, lambda: tasks.manager)
+        setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
         session = options.get("session") or self._session(
             {
                 **shared,
@@ -184,7 +180,7 @@ class _Builder:
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
             }
         )
-        agents.parent = session
+        connect_parent(setup, session)
         parts = SessionParts(
             blueprint=blueprint,
             scan=self._scan,
@@ -256,17 +252,22 @@ class _Builder:
         self._origins = shorten_origins(found, self._blueprint.homes.user)
         return [one.tool for one in found]
 
-    def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
+    def _make_agent_setup(
+        self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions
+    ) -> AgentSetup:
         blueprint = self._blueprint
-        return AgentRunner(
+        transcripts = blueprint.homes.project(blueprint.cwd) / "transcripts"
+        return AgentSetup(
             definitions=self._scan.agents,
             tools=tools,
             gate=gate,
+            requests=blueprint.requests,
             project=self._scan.project,
-            bus=blueprint.bus,
+            cwd=blueprint.cwd,
+            store=self._store,
             provider_name=blueprint.provider.name,
             options=shared,
-            transcripts=blueprint.homes.project(blueprint.cwd) / "transcripts",
+            transcripts=transcripts if shared.get("session_log") is not None else None,
         )
 
     def _models(self) -> ModelSwitcher:
@@ -340,58 +341,8 @@ class _Builder:
         return model
 
 
-def make_hooks(
-    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
-) -> Hooks:
-    """Return the runner for the hooks in the settings, with the context that hooks need."""
-    table = loaded.settings.hooks
-    if not table.hooks:
-        return NoHooks()
+def _make_runners(setup: AgentSetup, options: InteractiveOptions) -> list[TaskRunner]:
+    # Most sessions run nothing in the background.
+    from clew.sdk.task_runners import make_runners  # noqa: PLC0415
 
-    async def ask(prompt: str, model: str) -> str:
-        assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-        return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
-
-    async def run_agent(task: AgentTask) -> str:
-        request = AgentRequest(
-            agent=task.agent or GENERAL_PURPOSE,
-            prompt=task.prompt,
-            model=task.model,
-            max_turns=task.max_turns,
-            fires_hooks=False,
-        )
-        return (await agents.run(request)).text
-
-    def redact_output(text: str) -> str:
-        values = tuple(agents.options.get("redact_values", ()))
-        if agents.parent is not None:
-            # With another model, the session may know another key.
-            values += agents.parent.state.tool_context.redact_values or ()
-        return redact(text, extra_values=values)
-
-    context = HookContext(
-        project=blueprint.cwd,
-        environ=loaded.environ,
-        background=blueprint.host,
-        ask=ask,
-        run_agent=run_agent,
-        holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
-        redact=redact_output,
-    )
-    return HookRunner(table, context)
-
-
-def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
-    """Return a function that says whether a permission rule matches a call."""
-
-    def holds(text: str, payload: HookInput) -> bool:
-        from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
-
-        name, arguments = payload.tool_name, payload.tool_input
-        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
-            return True
-        access = tools[name].access(arguments, ToolContext(cwd=cwd))
-        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
-        return decide(access, policy).verdict is Verdict.DENY
-
-    return holds
+    return make_runners(setup, options)

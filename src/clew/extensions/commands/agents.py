@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import to_builtins
 
 from clew.core.errors import SessionError
-from clew.core.tasks import Isolation, TaskKind, TaskState, TaskStatus
+from clew.core.tasks import Isolation, TaskKind, TaskMode, TaskState, TaskStatus
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.arguments import (
@@ -98,7 +98,7 @@ async def _run_parallel(host: CommandHost, arguments: str) -> CommandResult:
     if len(prompts) > _MOST_AGENTS:
         raise SessionError(f"at most {_MOST_AGENTS} tasks can be started at once")
     requests = [options.make_request(prompt) for prompt in prompts]
-    mode = "background" if options.is_detached else "foreground"
+    mode: TaskMode = "background" if options.is_detached else "foreground"
     group_id, states = await host.subagents.start_all(requests, mode=mode)
     if options.is_detached:
         return _describe_started(states, group_id)
@@ -180,9 +180,7 @@ class _Options:
 def _describe_started(states: Sequence[TaskState], group_id: str) -> CommandResult:
     lines = [f"started {state.task_id} ({state.agent})" for state in states]
     lines.append("/agent read ID shows the work of one, /agent stop ID ends it")
-    return build_result(
-        lines, group_id=group_id, agents=[to_builtins(state) for state in states]
-    )
+    return build_result(lines, group_id=group_id, agents=[to_builtins(state) for state in states])
 
 
 def _describe_ended(state: TaskState) -> CommandResult:
@@ -241,9 +239,7 @@ AGENT = Command(
             argument_hint="ID TEXT",
             model_invocable=True,
         ),
-        Command(
-            name="stop", description="end an agent", argument_hint="ID", model_invocable=True
-        ),
+        Command(name="stop", description="end an agent", argument_hint="ID", model_invocable=True),
     ),
 )
 AGENT_COMMANDS: tuple[Builtin, ...] = (Builtin(AGENT, _agent),)

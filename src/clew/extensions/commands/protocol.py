@@ -280,9 +280,7 @@ class AgentControl(Protocol):
         """Give an agent a message; one that has ended continues."""
         ...
 
-    async def read(
-        self, agent_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES
-    ) -> LogPage:
+    async def read(self, agent_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES) -> LogPage:
         """Return a page of an agent's transcript."""
         ...
 
