@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from anyio import wait_all_tasks_blocked as settle
 
 from clew.core.errors import AbortError, BackgroundTaskError, ProviderBusy, SessionNotFound
 from clew.core.events import (
@@ -24,7 +23,7 @@ from clew.core.permissions import Risk
 from clew.core.tasks import TaskErrorCategory, TaskKind, TaskState, TaskStatus, TimeoutReason
 from clew.runtime.manager import BackgroundTaskManager
 from clew.runtime.protocol import TaskFacts, TaskLimits, TaskRequest, TaskResult
-from clew.testing.clock import FakeClock
+from clew.testing.clock import FakeClock, settle
 from tests.runtime.runners import Published, ScriptedRunner, agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("BGT-1")]

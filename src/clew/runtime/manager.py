@@ -13,7 +13,7 @@ from clew.core.events import TaskStage
 from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
 from clew.runtime.clock import Clock, SystemClock
 from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest, TaskRunner
-from clew.runtime.states import Stop, TaskChange, create_state, fail_stale, recreate_request
+from clew.runtime.states import create_state, fail_stale, recreate_request
 from clew.runtime.task import ManagedTask
 from clew.runtime.task_events import Publish, TaskEvents, TaskListener
 from clew.runtime.task_list import Runners, TaskIdFactory, TaskList, invalid, make_task_id
@@ -92,7 +92,7 @@ class BackgroundTaskManager:
         Raises:
             BackgroundTaskError: There is no such task.
         """
-        return await self._wait(self._tasks.find(task_id))
+        return await self._tasks.find(task_id).wait()
 
     async def run(self, request: TaskRequest) -> TaskState:
         """Run a task to its end. A caller that is cancelled cancels the task.
@@ -102,13 +102,12 @@ class BackgroundTaskManager:
         """
         task = self._tasks.find((await self.spawn(request)).task_id)
         try:
-            return await self._wait(task)
+            return await task.wait()
         finally:
             if not task.ended.is_set():
+                self._queue.cancel(task, "its caller was cancelled")
                 with anyio.CancelScope(shield=True):
-                    stop = Stop(change=TaskChange.CANCEL, error="its caller was cancelled")
-                    self._stop(task, stop)
-                    await task.ended.wait()
+                    await task.wait()
 
     def list(
         self,
@@ -135,8 +134,8 @@ class BackgroundTaskManager:
             BackgroundTaskError: There is no such task, or it has ended.
         """
         task = self._tasks.find_open(task_id)
-        self._stop(task, Stop(change=TaskChange.CANCEL, error=reason or "cancelled"))
-        return await self._wait(task)
+        self._queue.cancel(task, reason or "cancelled")
+        return await task.wait()
 
     def close(self, task_id: str) -> TaskState:
         """Remove a task that has ended from the list, and return its last state.
@@ -208,9 +207,9 @@ class BackgroundTaskManager:
                 if task.request.durable:
                     task.leave()
                 else:
-                    self._stop(task, Stop(change=TaskChange.CANCEL, error=reason))
+                    self._queue.cancel(task, reason)
             for task in tasks:
-                await task.ended.wait()
+                await task.wait()
             await self._owner.aclose()
 
     async def aclose(self) -> None:
@@ -223,18 +222,9 @@ class BackgroundTaskManager:
         if self._closed:
             raise invalid("background tasks were shut down with their session")
 
-    async def _wait(self, task: ManagedTask) -> TaskState:
-        await task.ended.wait()
-        return task.state
-
     def _add(
         self, request: TaskRequest, state: TaskState, runner: TaskRunner | None
     ) -> ManagedTask:
         task = ManagedTask(request, state, runner=runner, clock=self._clock, events=self._events)
         self._tasks.add(task)
         return task
-
-    def _stop(self, task: ManagedTask, stop: Stop) -> None:
-        task.stop(stop)
-        if self._queue.discard(task):
-            task.end()

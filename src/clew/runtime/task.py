@@ -162,6 +162,11 @@ class ManagedTask:
             else:
                 self.end(outcome)
 
+    async def wait(self) -> TaskState:
+        """Return the last state once nothing of the task runs here any more."""
+        await self.ended.wait()
+        return self.state
+
     def end(self, outcome: TaskResult | Exception | None = None) -> None:
         """Set the last state of the task: what its runner returned or raised, if it ran."""
         state = end_state(self.state, outcome, self._stop, at=self._clock.now())

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from clew.core.errors import BackgroundTaskError
 from clew.core.tasks import TaskErrorCategory, TaskKind, TaskMode
 from clew.runtime.protocol import TaskRequest
+from clew.runtime.states import Stop, TaskChange
 from clew.runtime.task import ManagedTask
 from clew.session.task_owner import TaskOwner
 
@@ -54,13 +55,13 @@ class TaskQueue:
         lane.waiting.append(task)
         self._start_waiting(lane)
 
-    def discard(self, task: ManagedTask) -> bool:
-        """Remove a task that waits; returns False when it does not wait."""
+    def cancel(self, task: ManagedTask, reason: str) -> None:
+        """Have a task end: at once if it waits, otherwise when its runner has ended."""
+        task.stop(Stop(change=TaskChange.CANCEL, error=reason))
         waiting = self._find_lane(task.request).waiting
-        if task not in waiting:
-            return False
-        waiting.remove(task)
-        return True
+        if task in waiting:
+            waiting.remove(task)
+            task.end()
 
     def _find_lane(self, request: TaskRequest) -> _Lane:
         key = (request.kind, request.mode, request.durable)

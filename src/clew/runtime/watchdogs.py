@@ -25,7 +25,7 @@ from clew.runtime.protocol import TaskLimits
 _SHORTEST_SENTENCE = 12
 _KEPT = 4_000
 """Characters of the newest text that are kept: for the preview and for a partial result."""
-_SENTENCE_ENDS = re.compile(r"[.!?]+(?=\s)|[。！？\n]+")
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？\n]")
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -162,7 +162,7 @@ def _is_repeating(limits: TaskLimits, activity: Activity) -> bool:
 
 
 def _count_repeated_sentences(text: str) -> int:
-    *sentences, _ = _SENTENCE_ENDS.split(text)
+    *sentences, _ = _SENTENCE_END.split(text)
     normal = (_normalize(sentence) for sentence in sentences)
     runs = groupby(sentence for sentence in normal if sentence)
     return max(
