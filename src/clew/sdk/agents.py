@@ -1,7 +1,7 @@
 """`Agents`: the subagents of one session, for its tools, commands, skills and hooks."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,13 @@ import anyio
 from msgspec.structs import replace
 
 from clew.core.errors import AbortError, BackgroundTaskError
-from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind, TaskMode, TaskState, TaskStatus
+from clew.core.tasks import JobWaitPolicy, LogPage, TaskErrorCategory, TaskKind, TaskMode, TaskState, TaskStatus
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
 from clew.sdk.agent_setup import AgentSetup
+from clew.sdk.session_tasks import SessionTasks
 
 if TYPE_CHECKING:
-    from clew.runtime.manager import BackgroundTaskManager
     from clew.runtime.subagents import SubagentManager
 
 
@@ -24,14 +24,12 @@ class Agents:
 
     Args:
         setup: What the agents have in common.
-        find_manager: Returns the manager of the session's background tasks.
+        tasks: The background tasks of the session, and their groups.
     """
 
-    def __init__(
-        self, setup: AgentSetup, find_manager: "Callable[[], BackgroundTaskManager]"
-    ) -> None:
+    def __init__(self, setup: AgentSetup, tasks: SessionTasks) -> None:
         self.setup = setup
-        self._find_manager = find_manager
+        self._tasks = tasks
 
     @cached_property
     def manager(self) -> "SubagentManager":
@@ -39,7 +37,7 @@ class Agents:
         # Most sessions never start an agent.
         from clew.runtime.subagents import SubagentManager  # noqa: PLC0415
 
-        return SubagentManager(self._find_manager())
+        return SubagentManager(self._tasks.manager)
 
     def find_definition(self, name: str) -> AgentDefinition:
         """Return an agent's definition.
@@ -106,6 +104,10 @@ class Agents:
         except BaseException:
             await self._cancel_all(started)
             raise
+        if started:
+            policy = JobWaitPolicy.WAIT_ALL if mode == "foreground" else JobWaitPolicy.DETACHED
+            ids = [state.task_id for state in started]
+            self._tasks.groups.create(ids, policy=policy, group_id=group_id)
         return group_id, started
 
     async def wait_all(self, states: Sequence[TaskState]) -> list[TaskState]:

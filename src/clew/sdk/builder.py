@@ -162,7 +162,7 @@ class _Builder:
             make_runners=lambda: _make_runners(setup, options),
             max_concurrent=options.get("max_background_tasks"),
         )
-        agents = Agents(setup, lambda: tasks.manager)
+        agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
         session = options.get("session") or self._session(
             {
