@@ -83,8 +83,9 @@ async def test_an_agent_is_a_session_that_can_be_resumed_searched_and_forked(pla
 
     record = await store.record(SessionId(agent.task_id))
     assert record.parent == parent_id
-    assert record.extra["kind"] == "agent"
-    assert [hit.session.id for hit in await store.search("exit north")] == [agent.task_id]
+    assert record.kind == "agent"
+    found = await store.search("exit north", kind="agent")
+    assert [hit.session.id for hit in found] == [agent.task_id]
     fork = await store.fork(SessionId(agent.task_id))
     assert fork.parent == agent.task_id
 
@@ -308,7 +309,7 @@ async def test_an_agent_that_has_ended_continues_with_a_message(place: Place) ->
         again = await wait_for(session, agent.task_id)
         assert (again.result, again.agent, again.mode) == ("It is locked.", "Explore", "background")
         page = await command(session, f"read {agent.task_id}")
-        (listed,) = (await command(session, "")).data["running"]  # type: ignore[misc]
+        listed = await command(session, "")
 
     assert [m.text for m in provider.requests("look")[1].messages] == [
         *("look around", "A door.", "open it")
@@ -316,7 +317,7 @@ async def test_an_agent_that_has_ended_continues_with_a_message(place: Place) ->
     assert page.message.splitlines() == [
         *("[user] look around", "[agent] A door.", "[user] open it", "[agent] It is locked.")
     ]
-    assert listed["task_id"] == agent.task_id
+    assert f"{agent.task_id}  completed" in listed.message
 
 
 @pytest.mark.req("CMD-2", "BGT-2")

@@ -18,10 +18,8 @@ from clew.session.config import SessionOptions
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
+from clew.stores.record import AGENT_KIND
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
-
-AGENT_KIND = "agent"
-"""The kind of the stored sessions of subagents."""
 
 
 class AgentSession(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,15 @@ import anyio
 from msgspec.structs import replace
 
 from clew.core.errors import AbortError, BackgroundTaskError
-from clew.core.tasks import JobWaitPolicy, LogPage, TaskErrorCategory, TaskKind, TaskMode, TaskState, TaskStatus
+from clew.core.tasks import (
+    JobWaitPolicy,
+    LogPage,
+    TaskErrorCategory,
+    TaskKind,
+    TaskMode,
+    TaskState,
+    TaskStatus,
+)
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
 from clew.sdk.agent_setup import AgentSetup

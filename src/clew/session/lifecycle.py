@@ -147,8 +147,7 @@ def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord
     parent, kind = options["parent"], options["kind"]
     if not parent and not kind:
         return record
-    extra: dict[str, object] = {"kind": kind} if kind else {}
-    return StoredSession(**asdict(record), parent=SessionId(parent) or None, extra=extra)
+    return StoredSession(**asdict(record), parent=SessionId(parent) or None, kind=kind)
 
 
 async def close_session(state: SessionState, reason: str) -> None:
