@@ -139,6 +139,10 @@ class SessionTasks:
             if task.mode == "foreground":
                 self._host.start_soon(self._cancel, task.task_id)
 
+    async def flush(self) -> None:
+        """Write the entries of all changes so far."""
+        await self._recorder.flush()
+
     async def aclose(self) -> None:
         """Cancel all tasks, wait for their end, and write the last entries."""
         with anyio.CancelScope(shield=True):
