@@ -386,7 +386,8 @@ async def test_a_wrong_command_says_what_to_write(place: Place, arguments: str, 
 async def test_every_agent_that_started_stops_also_for_hooks(place: Place) -> None:
     place.clew_home.mkdir(parents=True)
     log = place.root / "hooks.log"
-    hook = [{"hooks": [{"type": "command", "command": f"cat >> {log}; echo >> {log}"}]}]
+    write = f"line=$(cat); printf '%s\\n' \"$line\" >> {log}"
+    hook = [{"hooks": [{"type": "command", "command": write}]}]
     (place.clew_home / "settings.json").write_text(
         msgspec.json.encode(
             {"hooks": dict.fromkeys(("SubagentStart", "SubagentStop"), hook)}
