@@ -21,6 +21,7 @@ from clew.runtime.protocol import TaskRequest
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
+from clew.tools.mcp.values import ServerStatus
 from clew.tools.protocol import Tool
 
 FACTS = ModelFacts(name="m", window=10_000)
@@ -76,6 +77,7 @@ class SmallHost:
     language: str = ""
     name: str = ""
     tool_origins: Mapping[str, str] = field(default_factory=dict)
+    mcp_servers: Sequence[ServerStatus] = ()
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     subagents: SmallAgents = field(default_factory=SmallAgents)
     waiting: list[str] = field(default_factory=list)

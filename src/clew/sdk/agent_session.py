@@ -73,6 +73,10 @@ def make_agent_session(
         "effort": parent.effort if is_own_model else "",
         "max_context_tokens": parent.window if is_own_model else None,
     }
+    if (source := setup.options.get("tool_source")) is not None:
+        options["tool_source"] = source.restrict(
+            lambda name: bool(filter_tools([name], definition, allowed=request.allowed_tools))
+        )
     if parent.provider.name != setup.provider_name:
         options.pop("request_options", None)
         options.pop("summary_model", None)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
+from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
@@ -23,6 +24,7 @@ from clew.sdk.agent_setup import AgentSetup, connect_parent
 from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
+from clew.sdk.mcp_prompts import McpCommandSource
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
@@ -39,6 +41,7 @@ from clew.sdk.session_hooks import make_hooks
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
     Blueprint,
+    McpAccess,
     SessionParts,
     offers_agents,
     write_prompt,
@@ -83,9 +86,12 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
     )
     store = _find_store(blueprint)
     built: BuiltSession | None = None
+    mcp = _open_servers(blueprint, scan.loaded)
     try:
         session_id = await _session_id(options, store)
-        built = await to_thread.run_sync(_Builder(blueprint, scan, store, session_id).build)
+        built = await to_thread.run_sync(
+            _Builder(blueprint, scan, store, session_id, mcp=mcp).build
+        )
         parts = built.parts
         _check_mode(options, scan)
         await parts.session.open()
@@ -95,6 +101,8 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             await parts.session.set_permission_mode(mode)
     except BaseException:
         with anyio.CancelScope(shield=True):
+            if mcp is not None:
+                mcp.unsubscribe()
             if built is not None:
                 await built.parts.session.shutdown()
             if blueprint.owns_store:
@@ -109,6 +117,18 @@ def _find_store(blueprint: Blueprint) -> Store:
         return session.state.options["store"]
     database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
     return options.get("store") or SqliteStore(database)
+
+
+def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
+    brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
+    is_used = loaded.settings.mcp_servers or any(
+        one.label == ".mcp.json" for one in loaded.settings.unused
+    )
+    if brings_tools or not is_used:
+        return None
+    from clew.sdk.mcp_servers import open_servers  # noqa: PLC0415 - few sessions have servers
+
+    return open_servers(blueprint, loaded)
 
 
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
@@ -131,7 +151,13 @@ class _Builder:
     """Builds the parts of one session; blocks."""
 
     def __init__(
-        self, blueprint: Blueprint, scan: ProjectScan, store: Store, session_id: SessionId | None
+        self,
+        blueprint: Blueprint,
+        scan: ProjectScan,
+        store: Store,
+        session_id: SessionId | None,
+        *,
+        mcp: McpAccess | None,
     ) -> None:
         self._blueprint = blueprint
         self._options = blueprint.options
@@ -139,6 +165,7 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
+        self._mcp = mcp
         self._origins: Mapping[str, str] = {}
         self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
@@ -197,7 +224,12 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=(*self._scan.warnings, *self._tool_warnings),
+            warnings=(
+                *self._scan.warnings,
+                *self._tool_warnings,
+                *(self._mcp.problems if self._mcp is not None else ()),
+            ),
+            mcp=self._mcp,
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
@@ -214,6 +246,8 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
+        if self._mcp is not None:
+            registry.add_source(McpCommandSource(self._mcp.source.pool))
         return registry
 
     def _gate(self) -> Gate:
@@ -285,6 +319,7 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": self._find_keys(),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+            "tool_source": self._mcp.source if self._mcp is not None else None,
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"
@@ -307,7 +342,9 @@ class _Builder:
         environ = self._scan.loaded.environ
         search = environ.get(BRAVE_VARIABLE, "")
         own = self._options.get("redact_values", ())
-        return (*own, *find_keys(self._settings, environ), *([search] if search else []))
+        servers = self._mcp.secrets if self._mcp is not None else ()
+        found = (*own, *find_keys(self._settings, environ), *servers)
+        return (*found, *([search] if search else []))
 
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""

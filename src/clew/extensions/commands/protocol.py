@@ -21,6 +21,7 @@ from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.tools.mcp.values import ServerStatus
 
 Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
 """The most that a command may change."""
@@ -227,6 +228,11 @@ class CommandHost(Protocol):
     @property
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name; empty if the session has none."""
+        ...
+
+    @property
+    def mcp_servers(self) -> Sequence[ServerStatus]:
+        """The MCP servers with their states; empty if none is configured."""
         ...
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
