@@ -32,6 +32,7 @@ from clew.sdk.settings import load_project_settings
 from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
 from clew.stores.record import StoredSession
+from clew.tools.protocol import Documents
 from clew.tools.sandbox import Sandbox, SandboxMode
 
 
@@ -70,6 +71,7 @@ async def launch(
     on_envelope: EnvelopeListener | None = None,
     host: Host | None = None,
     environ: Mapping[str, str] | None = None,
+    documents: Documents | None = None,
 ) -> AsyncGenerator[LaunchedSession, None]:
     """Open the session that a spec describes; everything is closed at the end.
 
@@ -78,6 +80,7 @@ async def launch(
         on_envelope: Called with every event, also those of the opening.
         host: Owns background work; by default a host of the session's own.
         environ: Environment variables; by default those of the process.
+        documents: The text files of an editor, which tools use instead of the disk.
     """
     environ = os.environ if environ is None else environ
     homes, models = Homes.of(environ), None
@@ -95,6 +98,7 @@ async def launch(
             "sandbox": (sandbox := _sandbox(spec, loaded.settings)),
             "models": models,
             "environ": environ,
+            "documents": documents,
         }
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
