@@ -1,6 +1,6 @@
 """A real session with commands around it, as small as one can be."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
+from clew.tools.mcp.values import ServerStatus
 from clew.tools.protocol import Tool
 
 FACTS = ModelFacts(name="m", window=10_000)
@@ -39,6 +40,7 @@ class SmallHost:
     language: str = ""
     name: str = ""
     tool_origins: Mapping[str, str] = field(default_factory=dict)
+    mcp_servers: Sequence[ServerStatus] = ()
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)

@@ -20,8 +20,8 @@ from clew.core.errors import (
     ProviderTimeout,
     SessionError,
 )
-from clew.core.events import TaskStage
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
+from clew.core.task_events import TaskStage
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,

@@ -70,7 +70,13 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
 def add_doctor(doctor: argparse.ArgumentParser) -> None:
     """Add the flags of `clew doctor` to its parser."""
     doctor.description = (
-        "Checks this machine and changes nothing. The exit code is 1 if Clew cannot work here."
+        "Checks this machine and changes nothing, except with --clean-worktrees. The exit code is 1"
+        " if Clew cannot work here."
+    )
+    doctor.add_argument(
+        "--clean-worktrees",
+        action="store_true",
+        help="remove the git worktrees of agents that have no work in them, and list the others",
     )
     doctor.add_argument("--json", action="store_true", help=_JSON)
 
@@ -177,11 +183,19 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="include the sessions of other folders, if they share the store",
     )
+    sessions.add_argument("--agents", action="store_true", help=argparse.SUPPRESS)
     show = actions.add_parser("show", help="show a session and its latest entries")
     show.add_argument("id", metavar="ID")
     search = actions.add_parser("search", help="search the names and messages of all sessions")
     search.add_argument("words", nargs="+", metavar="WORD", help="a word or the start of a word")
     recall = _add_recall(actions)
+    for action in (listed, search):
+        action.add_argument(
+            "--agents",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="include the sessions of agents",
+        )
     for action in (listed, show, search, recall):
         _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
     rename = actions.add_parser("rename", help="rename a session")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.errors import BackgroundTaskError
 from clew.core.text import pluralize
@@ -54,19 +55,39 @@ class WorktreeStatus(Struct, frozen=True, kw_only=True):
         return ", ".join(filter(None, [gone, *parts])) or "no changes"
 
 
-async def inspect_worktree(worktree: Worktree) -> WorktreeStatus:
-    """Find out what would be lost with a worktree; a failure is part of the answer."""
+async def inspect_worktree(worktree: Worktree, *, count_merged: bool = True) -> WorktreeStatus:
+    """Find out what would be lost with a worktree; a failure is part of the answer.
+
+    Args:
+        worktree: The worktree; its folder may be gone.
+        count_merged: Whether commits count that branches of the user have too.
+    """
     try:
         if worktree.exists:
-            return await _inspect_folder(worktree)
-        git = await open_repository(worktree)
-        return WorktreeStatus(exists=False, commits=await _count_commits(git, worktree))
+            git = await open_worktree(worktree)
+            found = await list_changes(git, Path(worktree.path))
+            status = WorktreeStatus(
+                changes=len(found.paths), operation=found.operation, ignored=found.ignored
+            )
+        else:
+            git, status = await open_repository(worktree), WorktreeStatus(exists=False)
+        commits = await _count_commits(git, worktree, count_merged=count_merged)
+        return replace(status, commits=commits)
     except (BackgroundTaskError, OSError) as error:
         return WorktreeStatus(problem=f"it cannot be inspected: {error}")
 
 
-async def _inspect_folder(worktree: Worktree) -> WorktreeStatus:
-    git = await open_worktree(worktree)
+class WorktreeChanges(Struct, frozen=True, kw_only=True):
+    """The files of a worktree that differ from its last commit."""
+
+    paths: tuple[str, ...]
+    """Sorted; a repository inside of the worktree ends with `/`."""
+    ignored: tuple[str, ...]
+    operation: str
+
+
+async def list_changes(git: Git, top: Path) -> WorktreeChanges:
+    """Find the changes in a worktree, those too that `git status` is told not to show."""
     listed = await git.run(
         *("status", "--porcelain", "-z", "--untracked-files=all", "--ignored=traditional"),
         *("--ignore-submodules=dirty", "--no-renames"),
@@ -74,12 +95,11 @@ async def _inspect_folder(worktree: Worktree) -> WorktreeStatus:
     status = split_status(listed.out)
     changed = {path for code, path in status if code != "!!"}
     files = await git.run("ls-files", "--stage", "-v", "-z")
-    changed |= _find_hidden_changes(files.out, Path(worktree.path))
-    return WorktreeStatus(
-        changes=len(changed),
-        commits=await _count_commits(git, worktree, "HEAD"),
-        operation=_find_operation(Path(git.env["GIT_DIR"])),
+    changed |= _find_hidden_changes(files.out, top)
+    return WorktreeChanges(
+        paths=tuple(sorted(changed)),
         ignored=tuple(path for code, path in status if code == "!!"),
+        operation=_find_operation(Path(git.env["GIT_DIR"])),
     )
 
 
@@ -107,11 +127,18 @@ async def find_branch(git: Git, worktree: Worktree) -> str:
     return (await git.run("rev-parse", "--verify", "--quiet", name, check=False)).line
 
 
-async def _count_commits(git: Git, worktree: Worktree, *tips: str) -> int:
-    tips = (*tips, *filter(None, [await find_branch(git, worktree)]))
+async def _count_commits(git: Git, worktree: Worktree, *, count_merged: bool) -> int:
+    branch = f"refs/heads/{worktree.branch}"
+    tips = [
+        *(["HEAD"] if worktree.exists else []),
+        *([branch] if await find_branch(git, worktree) else []),
+    ]
     if not tips:
         return 0
-    return int((await git.run("rev-list", "--count", *tips, f"^{worktree.base}", "--")).line)
+    # Branches of other agents do not count, because they may be removed too.
+    known = [] if count_merged else ["--exclude=clew/*", "--branches", "--remotes", "--tags"]
+    counted = await git.run("rev-list", "--count", *tips, "--not", worktree.base, *known)
+    return int(counted.line)
 
 
 def _find_hidden_changes(files: bytes, top: Path) -> set[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -13,20 +12,15 @@ from clew.config.session_options import build_session_options
 from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
-from clew.core.permissions import PermissionMode, Verdict
-from clew.core.redaction import redact
+from clew.core.permissions import PermissionMode
 from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
-from clew.hooks.context import AgentTask, HookContext, RuleMatcher
-from clew.hooks.protocol import HookInput, Hooks, NoHooks
-from clew.hooks.runner import HookRunner
-from clew.permissions.policy import Policy
-from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.command_host import SessionCommandHost
+from clew.sdk.mcp_prompts import McpCommandSource
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
@@ -39,26 +33,27 @@ from clew.sdk.permissions import (
     list_denied,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
+from clew.sdk.session_hooks import make_hooks
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
     Blueprint,
+    McpAccess,
     SessionParts,
     offers_agents,
     write_prompt,
 )
 from clew.sdk.session_tasks import SessionTasks, join_facts
-from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
+from clew.sdk.subagents import AgentRunner, AgentTool
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.model_call import ask_aside
 from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
-from clew.tools.protocol import Tool, ToolContext
+from clew.tools.protocol import Tool
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -88,9 +83,12 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
     )
     store = _find_store(blueprint)
     built: BuiltSession | None = None
+    mcp = _open_servers(blueprint, scan.loaded)
     try:
         session_id = await _session_id(options, store)
-        built = await to_thread.run_sync(_Builder(blueprint, scan, store, session_id).build)
+        built = await to_thread.run_sync(
+            _Builder(blueprint, scan, store, session_id, mcp=mcp).build
+        )
         parts = built.parts
         _check_mode(options, scan)
         await parts.session.open()
@@ -100,6 +98,8 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             await parts.session.set_permission_mode(mode)
     except BaseException:
         with anyio.CancelScope(shield=True):
+            if mcp is not None:
+                mcp.unsubscribe()
             if built is not None:
                 await built.parts.session.shutdown()
             if blueprint.owns_store:
@@ -114,6 +114,18 @@ def _find_store(blueprint: Blueprint) -> Store:
         return session.state.options["store"]
     database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
     return options.get("store") or SqliteStore(database)
+
+
+def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
+    brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
+    is_used = loaded.settings.mcp_servers or any(
+        one.label == ".mcp.json" for one in loaded.settings.unused
+    )
+    if brings_tools or not is_used:
+        return None
+    from clew.sdk.mcp_servers import open_servers  # noqa: PLC0415 - few sessions have servers
+
+    return open_servers(blueprint, loaded)
 
 
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
@@ -136,7 +148,13 @@ class _Builder:
     """Builds the parts of one session; blocks."""
 
     def __init__(
-        self, blueprint: Blueprint, scan: ProjectScan, store: Store, session_id: SessionId | None
+        self,
+        blueprint: Blueprint,
+        scan: ProjectScan,
+        store: Store,
+        session_id: SessionId | None,
+        *,
+        mcp: McpAccess | None,
     ) -> None:
         self._blueprint = blueprint
         self._options = blueprint.options
@@ -144,6 +162,7 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
+        self._mcp = mcp
         self._origins: Mapping[str, str] = {}
         self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
@@ -201,7 +220,12 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=(*self._scan.warnings, *self._tool_warnings),
+            warnings=(
+                *self._scan.warnings,
+                *self._tool_warnings,
+                *(self._mcp.problems if self._mcp is not None else ()),
+            ),
+            mcp=self._mcp,
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
@@ -218,6 +242,8 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
+        if self._mcp is not None:
+            registry.add_source(McpCommandSource(self._mcp.source.pool))
         return registry
 
     def _gate(self) -> Gate:
@@ -284,6 +310,7 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": self._find_keys(),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+            "tool_source": self._mcp.source if self._mcp is not None else None,
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"
@@ -306,7 +333,9 @@ class _Builder:
         environ = self._scan.loaded.environ
         search = environ.get(BRAVE_VARIABLE, "")
         own = self._options.get("redact_values", ())
-        return (*own, *find_keys(self._settings, environ), *([search] if search else []))
+        servers = self._mcp.secrets if self._mcp is not None else ()
+        found = (*own, *find_keys(self._settings, environ), *servers)
+        return (*found, *([search] if search else []))
 
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""
@@ -338,60 +367,3 @@ class _Builder:
         if not model:
             raise ConfigError(f"no model is set for the provider {name}: pass model=…")
         return model
-
-
-def make_hooks(
-    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
-) -> Hooks:
-    """Return the runner for the hooks in the settings, with the context that hooks need."""
-    table = loaded.settings.hooks
-    if not table.hooks:
-        return NoHooks()
-
-    async def ask(prompt: str, model: str) -> str:
-        assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-        return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
-
-    async def run_agent(task: AgentTask) -> str:
-        request = AgentRequest(
-            agent=task.agent or GENERAL_PURPOSE,
-            prompt=task.prompt,
-            model=task.model,
-            max_turns=task.max_turns,
-            fires_hooks=False,
-        )
-        return (await agents.run(request)).text
-
-    def redact_output(text: str) -> str:
-        values = tuple(agents.options.get("redact_values", ()))
-        if agents.parent is not None:
-            # With another model, the session may know another key.
-            values += agents.parent.state.tool_context.redact_values or ()
-        return redact(text, extra_values=values)
-
-    context = HookContext(
-        project=blueprint.cwd,
-        environ=loaded.environ,
-        background=blueprint.host,
-        ask=ask,
-        run_agent=run_agent,
-        holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
-        redact=redact_output,
-    )
-    return HookRunner(table, context)
-
-
-def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
-    """Return a function that says whether a permission rule matches a call."""
-
-    def holds(text: str, payload: HookInput) -> bool:
-        from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
-
-        name, arguments = payload.tool_name, payload.tool_input
-        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
-            return True
-        access = tools[name].access(arguments, ToolContext(cwd=cwd))
-        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
-        return decide(access, policy).verdict is Verdict.DENY
-
-    return holds

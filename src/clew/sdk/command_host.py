@@ -1,6 +1,6 @@
 """What commands act on: an open session, by the names that the command protocol uses."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,6 +24,7 @@ from clew.session.history import MEMORY
 from clew.session.session import Session
 from clew.session.state import CompactionRequest
 from clew.stores.protocol import Store
+from clew.tools.mcp.values import ServerStatus
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
 
@@ -107,6 +108,12 @@ class SessionCommandHost:
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name."""
         return self.parts.agents.definitions
+
+    @property
+    def mcp_servers(self) -> Sequence[ServerStatus]:
+        """The MCP servers with their states."""
+        mcp = self.parts.mcp
+        return mcp.source.pool.list_status() if mcp is not None else ()
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact before the next model call; returns False when no run is in progress."""

@@ -60,7 +60,7 @@ class LaunchedSession:
 
     async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
         """Return the other sessions of the folder, the newest first."""
-        found = await self.place.store.sessions(cwd=self.place.folder, limit=limit)
+        found = await self.place.store.sessions(cwd=self.place.folder, kind="", limit=limit)
         return [one for one in found if one.id != self.session.get_session_id()]
 
 

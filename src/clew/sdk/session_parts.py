@@ -1,7 +1,8 @@
 """The parts of an interactive session, and what they are built from."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,7 +24,16 @@ from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 
-RESERVED_TOOLS = frozenset({"Agent", "ExecuteCommand", "ExitPlanMode", "Recall"})
+if TYPE_CHECKING:
+    # Loaded only when a server is configured.
+    from clew.tools.mcp.source import McpToolSource
+
+RESERVED_TOOLS = frozenset(
+    {
+        *("Agent", "ExecuteCommand", "ExitPlanMode", "Recall"),
+        *("CallMcpTool", "ReadMcpResource", "ToolSearch"),
+    }
+)
 """Tools that a session makes itself."""
 
 
@@ -43,6 +53,16 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     def owns_store(self) -> bool:
         """True when the store was opened for this session, and is closed with it."""
         return "store" not in self.options and "session" not in self.options
+
+
+class McpAccess(Struct, frozen=True, kw_only=True):
+    """The servers as one session uses them."""
+
+    source: "McpToolSource"
+    problems: tuple[str, ...]
+    secrets: tuple[str, ...]
+    """Values of headers and variables, which must not appear in output."""
+    unsubscribe: Callable[[], None]
 
 
 class SessionParts(Struct, kw_only=True):
@@ -67,6 +87,8 @@ class SessionParts(Struct, kw_only=True):
     """What the user should know about the project when the session opens."""
     tool_origins: Mapping[str, str] = {}
     """Where tools come from that are not built in, by name."""
+    mcp: McpAccess | None = None
+    """The MCP servers; None when none is configured."""
 
     def system_prompt(self, language: str) -> str:
         """Return the system prompt as it would be now, in that language."""
@@ -74,6 +96,8 @@ class SessionParts(Struct, kw_only=True):
 
     async def aclose(self) -> None:
         """Close what was opened for the session."""
+        if self.mcp is not None:
+            self.mcp.unsubscribe()
         await self.models.aclose()
         if self.blueprint.owns_store:
             await self.store.aclose()

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from clew.core.entries import Charged
 from clew.core.errors import AbortError, ClewError, ConfigError
-from clew.core.events import BackgroundTaskEvent, EntryAdded, Envelope, TaskStage, TodosChanged
+from clew.core.events import EntryAdded, Envelope, TodosChanged
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.usage import Usage
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agent_discovery import assemble_prompt, filter_tools, resolve_model
@@ -168,6 +169,10 @@ class AgentRunner(Struct, kw_only=True):
             "event_bus": self._child_bus(agent_id),
             "budget_usd": parent.state.budget_left,
         }
+        if (source := self.options.get("tool_source")) is not None:
+            options["tool_source"] = source.restrict(
+                lambda name: bool(filter_tools([name], definition, allowed=task.allowed_tools))
+            )
         if parent.state.provider.name != self.provider_name:
             options.pop("request_options", None)
             options.pop("summary_model", None)

@@ -38,7 +38,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Ask, Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
-from clew.tools.protocol import Documents, Tool
+from clew.tools.protocol import Documents, Tool, ToolSource
 
 if TYPE_CHECKING:
     # Writes files, which a session without calibrations never does.
@@ -134,6 +134,8 @@ class SessionOptions(DataOptions, total=False):
 
     tools: Sequence[Tool]
     """The tools that the model can call. Default: none but `Recall`."""
+    tool_source: ToolSource | None
+    """Tools that come and go, such as those of MCP servers. Default: none."""
     store: Store
     """Where the journal is kept; the caller closes it. Default: in memory."""
     cwd: Path | str
@@ -219,6 +221,7 @@ _DEFAULTS: SessionOptions = {
     "effort": "",
     "request_options": {},
     "tools": (),
+    "tool_source": None,
     "env": {},
     "extra_facts": None,
     "before_compact": None,

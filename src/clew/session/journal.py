@@ -131,11 +131,6 @@ class Journal:
                 await store.release(session_id)
             raise
 
-    async def answer_open_calls(self) -> None:
-        """Give each tool call without a result, such as after a crash, a failed one."""
-        for message in answer_missing_calls(self.view.items):
-            await self.append(MessageAdded(message=message))
-
     async def aclose(self) -> None:
         """Let other processes write to the session; calling it again does nothing."""
         if self._is_stored:
@@ -248,6 +243,12 @@ class Journal:
         if 0 <= index < len(self.entries) and self.entries[index].id == entry_id:
             return self.entries[index]
         return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+
+async def answer_open_calls(journal: Journal) -> None:
+    """Give each tool call without a result, such as after a crash, a failed one."""
+    for message in answer_missing_calls(journal.view.items):
+        await journal.append(MessageAdded(message=message))
 
 
 def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> SessionRecord:

@@ -97,6 +97,8 @@ class SessionState(Struct, kw_only=True):
     """Copies files before tools change them; None when the session keeps no copies."""
     reminders: list[str] = field(default_factory=list)
     """Texts of hooks that are added to the next prompt."""
+    source_declared: bool = False
+    """True when requests declare the tools of `tool_source`."""
     notices: list[str] = field(default_factory=list)
     """Texts about background tasks that the model reads before its next call."""
     messages: list[str] = field(default_factory=list)

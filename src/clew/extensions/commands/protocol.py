@@ -19,6 +19,7 @@ from clew.extensions.skills import Skill
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.tools.mcp.values import ServerStatus
 
 Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
 """The most that a command may change."""
@@ -225,6 +226,11 @@ class CommandHost(Protocol):
     @property
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name; empty if the session has none."""
+        ...
+
+    @property
+    def mcp_servers(self) -> Sequence[ServerStatus]:
+        """The MCP servers with their states; empty if none is configured."""
         ...
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
