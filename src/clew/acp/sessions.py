@@ -191,7 +191,7 @@ class Sessions:
         files = EditorFiles(self._connection, self._files)
         try:
             async with (
-                launch(spec, environ=self._environ, documents=files) as launched,
+                launch(spec, environ=self._environ, services={"documents": files}) as launched,
                 anyio.create_task_group() as tasks,
             ):
                 client = launched.session

@@ -152,7 +152,8 @@ async def open_session(state: SessionState) -> None:
 def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
     """Return the record of a new session with the session that it works for, if there is one."""
     parent, kind = options["parent"], options["kind"]
-    if not parent and not kind:
+    if (not parent and not kind) or isinstance(record, StoredSession):
+        # A crash may have come between the record and the first entry.
         return record
     extra: dict[str, object] = {"kind": kind} if kind else {}
     return StoredSession(**asdict(record), parent=SessionId(parent) or None, extra=extra)
