@@ -8,7 +8,8 @@ from clew.runtime.cron import parse_cron
 
 _EXAMPLES = (
     "`every weekday 9:00`, `every day at 18:30`, `every monday and friday 8:00`,"
-    " `every 15 minutes`, `every hour`, `monthly on the 1st at 9am`, or a cron line such as `0 9 * * mon-fri`"
+    " `every 15 minutes`, `every hour`, `monthly on the 1st at 9am`,"
+    " or a cron line such as `0 9 * * mon-fri`"
 )
 _CRON = re.compile(r"@.*|[\d*?/,-]+( [\w*?/,-]+){4}")
 _DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
