@@ -9,7 +9,14 @@ from clew import Session
 from clew.context.policy import Thresholds
 from clew.core.errors import SessionError
 from clew.core.models import ModelFacts
-from clew.core.tasks import JobGroupState, LogPage, TaskState
+from clew.core.tasks import (
+    JobGroupState,
+    LogPage,
+    TaskKind,
+    TaskMode,
+    TaskState,
+    TaskStatus,
+)
 from clew.core.usage import Usage
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.protocol import CommandResult
@@ -18,6 +25,7 @@ from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
+from clew.runtime.protocol import TaskRequest
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
@@ -50,6 +58,41 @@ class NoTasks:
         raise SessionError(f"there is no task {task_id} with {offset}")
 
 
+class SmallAgents:
+    """Agents that answer at once."""
+
+    async def run(self, request: TaskRequest) -> TaskState:
+        return TaskState(
+            task_id="agent-1",
+            kind=TaskKind.AGENT,
+            label=request.prompt,
+            agent=request.agent,
+            status=TaskStatus.COMPLETED,
+            result=f"{request.agent} did: {request.prompt}",
+        )
+
+    async def start_all(
+        self, requests: Sequence[TaskRequest], *, mode: TaskMode
+    ) -> tuple[str, list[TaskState]]:
+        assert mode == "background"
+        return "group-1", [await self.run(request) for request in requests]
+
+    async def wait_all(self, states: Sequence[TaskState]) -> list[TaskState]:
+        return list(states)
+
+    async def send(self, agent_id: str, text: str) -> TaskState:
+        return await self.run(TaskRequest(kind=TaskKind.AGENT, prompt=text, agent=agent_id))
+
+    async def read(self, agent_id: str, *, offset: int = 0, limit: int = 200) -> LogPage:
+        return LogPage(task_id=agent_id, lines=("[agent] hello",)[:limit], offset=offset)
+
+    async def stop(self, agent_id: str) -> TaskState:
+        return await self.send(agent_id, "stop")
+
+    def list(self) -> tuple[TaskState, ...]:
+        return ()
+
+
 @dataclass
 class SmallHost:
     """What the commands of a session need, and what they asked for."""
@@ -67,6 +110,7 @@ class SmallHost:
     mcp_servers: Sequence[ServerStatus] = ()
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     tasks: NoTasks = field(default_factory=NoTasks)
+    subagents: SmallAgents = field(default_factory=SmallAgents)
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)
 
