@@ -138,7 +138,7 @@ async def test_a_task_can_be_cancelled_while_the_model_works(place: Place) -> No
     runner, pause = Runner(), Pause()
     with anyio.fail_after(SECONDS):
         async with (
-            open_session(place, runner, [pause, *text_reply("done")]) as session,
+            open_session(place, runner, [pause, *text_reply("done")], "I see") as session,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(session.run, "work")
