@@ -35,6 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SLOW: Mapping[str, str] = MappingProxyType(
     {
+        "acp/test_process": "starts clew",
         "checkpoints/test_crash": "kills processes",
         "checkpoints/test_model": "plays long random games on a folder",
         "cli/test_demo": "runs the embedded model",

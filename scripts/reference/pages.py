@@ -101,6 +101,8 @@ PAGES = (
             "clew.core.messages",
             "clew.core.entries",
             "clew.core.events",
+            "clew.core.task_events",
+            "clew.core.tasks",
             "clew.core.results",
             "clew.core.todos",
             "clew.core.tool_states",

@@ -19,7 +19,8 @@ def update_commands(page: str) -> str:
 
 def update_events(page: str) -> str:
     """Return `sdk.md` with a row for each event, in the order of the `Event` union."""
-    described = {thing.name: thing for thing in read_module("clew.core.events").things}
+    modules = ("clew.core.events", "clew.core.task_events")
+    described = {thing.name: thing for name in modules for thing in read_module(name).things}
     rows = []
     for name, kind in EVENT_TYPES.items():
         event = described[kind.__name__]

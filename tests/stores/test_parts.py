@@ -18,7 +18,16 @@ from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.importers.reader import read_session
-from clew.stores.leases import LEASE_TIMEOUT, Heartbeat, SessionHeld, current_holder, is_dead
+from clew.stores.leases import (
+    HEARTBEAT_INTERVAL,
+    LEASE_TIMEOUT,
+    Heartbeat,
+    LeaseLost,
+    SessionHeld,
+    current_holder,
+    heartbeat_interval,
+    is_dead,
+)
 from clew.stores.memory import MemoryStore
 from clew.stores.record import Growth, StoredSession, new_record
 from clew.stores.sqlite import SqliteStore
@@ -71,7 +80,9 @@ def test_two_stores_of_one_process_are_two_owners() -> None:
 async def test_a_holder_elsewhere_that_is_silent_is_replaced_and_told_so(tmp_path: Path) -> None:
     now = [1_000.0]
     elsewhere = SqliteStore(tmp_path / "s.db", clock=lambda: now[0])
-    elsewhere._holder = replace(elsewhere._holder, machine="elsewhere", host="far", pid=1)
+    elsewhere._leases.holder = replace(
+        elsewhere._leases.holder, machine="elsewhere", host="far", pid=1
+    )
     here = SqliteStore(tmp_path / "s.db", clock=lambda: now[0])
     await elsewhere.create(RECORD)
     await elsewhere.lease(A)
@@ -79,14 +90,14 @@ async def test_a_holder_elsewhere_that_is_silent_is_replaced_and_told_so(tmp_pat
 
     with pytest.raises(SessionHeld, match="process 1 on far since 1970"):
         await here.lease(A)
-    elsewhere._renew_leases()
+    elsewhere._leases.renew()
     now[0] += LEASE_TIMEOUT - 1
     with pytest.raises(SessionHeld):
         await here.lease(A)
     now[0] += 2
     await here.lease(A)
 
-    with pytest.raises(SessionHeld, match=f"process {os.getpid()}"):
+    with pytest.raises(LeaseLost, match=f"taken over by process {os.getpid()}"):
         await elsewhere.append(A, [entry(1)])
     await elsewhere.aclose()
     await here.append(A, [entry(1)])
@@ -116,7 +127,7 @@ class Beating:
     def __init__(self) -> None:
         self.beats = 0
         self.third = threading.Event()
-        self.heart = Heartbeat(self.beat, interval=0.001)
+        self.heart = Heartbeat(self.beat)
 
     def beat(self) -> None:
         self.beats += 1
@@ -127,8 +138,8 @@ class Beating:
 def test_a_heart_beats_until_it_is_stopped() -> None:
     before = _hearts()
     one = Beating()
-    one.heart.start()
-    one.heart.start()
+    one.heart.start(0.001)
+    one.heart.start(0.001)
     assert one.third.wait(5)
     assert len(_hearts() - before) == 1
 
@@ -138,10 +149,25 @@ def test_a_heart_beats_until_it_is_stopped() -> None:
     assert _hearts() - before == set()
 
 
+def test_a_heart_beats_faster_when_something_needs_it() -> None:
+    one = Beating()
+    one.heart.start()
+    one.heart.start(0.001)
+
+    assert one.third.wait(60)
+    one.heart.stop()
+
+
+def test_a_lease_is_renewed_several_times_before_its_holder_counts_as_dead() -> None:
+    assert heartbeat_interval(None) == heartbeat_interval(1e9) == HEARTBEAT_INTERVAL
+    assert heartbeat_interval(5.0) == 1.0
+    assert heartbeat_interval(0.0) > 0
+
+
 def test_a_heart_ends_when_what_it_beats_for_is_gone() -> None:
     before = _hearts()
     one = Beating()
-    one.heart.start()
+    one.heart.start(0.001)
     assert one.third.wait(5)
     (thread,) = _hearts() - before
 

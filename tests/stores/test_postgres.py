@@ -122,7 +122,13 @@ async def test_tables_of_an_older_release_are_brought_up_to_date(
     await store.create(RECORD)
     await store.append(A, [entry(1)])
     with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE clew_snapshots, clew_documents")
+        connection.execute("DROP TABLE clew_snapshots, clew_documents, clew_tasks")
+        connection.execute(
+            "DROP TABLE clew_task_messages, clew_workers, clew_schedules, clew_blobs"
+        )
+        connection.execute("ALTER TABLE clew_sessions DROP COLUMN kind")
+        connection.execute("DROP INDEX clew_sessions_parent")
+        connection.execute("ALTER TABLE clew_leases DROP COLUMN epoch, DROP COLUMN silent_after")
         connection.execute("ALTER TABLE clew_sessions DROP COLUMN indexed")
         connection.execute("ALTER TABLE clew_entries ADD COLUMN words TSVECTOR NOT NULL DEFAULT ''")
         connection.execute("UPDATE clew_schema SET version = 1")
@@ -174,7 +180,9 @@ async def test_a_holder_elsewhere_is_dead_by_the_clock_of_the_server(
     store: PostgresStore, url: str
 ) -> None:
     elsewhere = PostgresStore(url)
-    elsewhere._holder = replace(elsewhere._holder, machine="elsewhere", host="far", pid=1)
+    elsewhere._leases.holder = replace(
+        elsewhere._leases.holder, machine="elsewhere", host="far", pid=1
+    )
     await store.create(RECORD)
     await elsewhere.lease(A)
 
@@ -187,7 +195,7 @@ async def test_a_holder_elsewhere_is_dead_by_the_clock_of_the_server(
     let_pass(LEASE_TIMEOUT - 10)
     with pytest.raises(SessionHeld, match="process 1 on far"):
         await store.lease(A)
-    elsewhere._renew_leases()
+    elsewhere._leases.renew()
     let_pass(LEASE_TIMEOUT - 10)
     with pytest.raises(SessionHeld):
         await store.lease(A)
@@ -208,7 +216,7 @@ async def test_a_store_is_closed_although_the_server_is_away(
     postgres.control("-m", "immediate", "stop")
 
     with anyio.fail_after(60):
-        store._renew_leases()
+        store._leases.renew()
         await store.aclose()
 
     postgres.start()

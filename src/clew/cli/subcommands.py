@@ -6,11 +6,12 @@ from clew.cli.argument_parser import parse_count, parse_port, parse_window
 from clew.cli.simulate_arguments import add_simulate
 
 SUMMARIES = {
+    "acp": "serve an editor (ACP)",
     "completions": "complete flags in your shell",
     "config": "show and change settings",
     "demo": "take a guided tour",
     "doctor": "check what works here",
-    "log": "read and replay session logs",
+    "log": "read and replay logs",
     "models": "get the embedded model",
     "permissions": "show what was decided",
     "sessions": "manage stored sessions",
@@ -25,6 +26,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
     """Add every subcommand to the parser."""
     commands = top.add_subparsers(dest="command", metavar="COMMAND", prog="clew")
     adders = {
+        "acp": _add_acp,
         "completions": _add_completions,
         "config": add_config,
         "demo": _add_demo,
@@ -37,6 +39,13 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
     }
     for name, summary in SUMMARIES.items():
         adders[name](commands.add_parser(name, help=summary))
+
+
+def _add_acp(acp: argparse.ArgumentParser) -> None:
+    acp.description = (
+        "Speaks the Agent Client Protocol on standard input and output; an editor starts it. Flags"
+        " of sessions stand before it: clew --model NAME acp. See docs/editors.md."
+    )
 
 
 def _add_completions(completions: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ stored: it can always be computed again from the journal.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,24 +19,19 @@ from clew.context.todo_list import update_todos
 from clew.context.truncation import apply_replacement
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
-    CallStarted,
-    Charged,
+    Body,
     Cleared,
     Compacted,
     Entry,
-    JobGroupChanged,
     MessageAdded,
     ModeChanged,
-    Noted,
     PinChanged,
     ReasoningDropped,
     Replacement,
     ResultsCleared,
     Rewound,
     SetupChanged,
-    TaskChanged,
     Undone,
-    UnknownBody,
 )
 from clew.core.ids import EntryId
 from clew.core.messages import Message, assistant
@@ -248,11 +242,7 @@ def _apply(view: View, entry: Entry) -> View:
             return _apply_setting(view, other)
 
 
-_Note: TypeAlias = Charged | TaskChanged | JobGroupChanged | CallStarted | Noted | UnknownBody
-"""Bodies that do not change what the model gets."""
-
-
-def _apply_setting(view: View, body: SetupChanged | PinChanged | ModeChanged | _Note) -> View:
+def _apply_setting(view: View, body: Body) -> View:
     match body:
         case SetupChanged():
             return _apply_setup(view, body)
@@ -263,6 +253,7 @@ def _apply_setting(view: View, body: SetupChanged | PinChanged | ModeChanged | _
         case ModeChanged(mode=mode):
             return replace(view, mode=mode)
         case _:
+            # The others do not change what the model gets.
             return view
 
 

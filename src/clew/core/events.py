@@ -17,7 +17,14 @@ from clew.core.ids import CallId, RunId, SessionId
 from clew.core.json_text import JsonDecoder
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
-from clew.core.tasks import JobGroupState, TaskState
+from clew.core.task_events import (
+    BackgroundJobGroupEvent as BackgroundJobGroupEvent,  # noqa: PLC0414 - a part of the union
+)
+from clew.core.task_events import (
+    BackgroundTaskEvent as BackgroundTaskEvent,  # noqa: PLC0414
+)
+from clew.core.task_events import JobGroupStage as JobGroupStage  # noqa: PLC0414
+from clew.core.task_events import TaskStage as TaskStage  # noqa: PLC0414
 from clew.core.todos import TodoItem
 
 
@@ -306,70 +313,6 @@ class RunFailed(Struct, frozen=True, kw_only=True, tag_field="event", tag="error
     error_type: str = ""
     """The class of the error, such as `ProviderBusy`."""
     run_id: RunId = RunId("")
-
-
-class TaskStage(StrEnum):
-    """What happened to a background task."""
-
-    CREATED = "created"
-    """It was accepted, and may have to wait for others."""
-    STARTED = "started"
-    UPDATED = "updated"
-    """Its action, context state, cost or last line changed; published at most twice per second."""
-    WAITING = "waiting_permission"
-    """It asks for permission; `permission_request` with its `task_id` has the question."""
-    RESUMED = "resumed"
-    """The question was answered."""
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    CLOSED = "closed"
-    """It was removed from the list."""
-
-
-class BackgroundTaskEvent(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    tag_field="event",
-    tag="background_task_event",
-):
-    """A subagent or another background task changed.
-
-    What a task itself reports (`text_delta`, `tool_start`, `context_update` …) follows in
-    envelopes with its `task_id`.
-    """
-
-    task_id: str
-    agent: str
-    """The name of the agent; empty for a process."""
-    stage: TaskStage
-    text: str = ""
-    """The task when it is created or started, the answer when it completes, the reason when it
-    fails."""
-    transcript_path: str = ""
-    state: TaskState | None = None
-    """The whole task; None from a source that keeps no state."""
-
-
-class JobGroupStage(StrEnum):
-    """What happened to a job group."""
-
-    CREATED = "created"
-    UPDATED = "updated"
-    """One of its tasks has ended."""
-    COMPLETED = "completed"
-
-
-class BackgroundJobGroupEvent(
-    Struct, frozen=True, kw_only=True, tag_field="event", tag="background_job_group_event"
-):
-    """A job group changed."""
-
-    group_id: str
-    stage: JobGroupStage
-    state: JobGroupState
 
 
 Event: TypeAlias = (

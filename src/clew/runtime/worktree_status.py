@@ -65,8 +65,17 @@ async def inspect_worktree(worktree: Worktree) -> WorktreeStatus:
         return WorktreeStatus(problem=f"it cannot be inspected: {error}")
 
 
-async def _inspect_folder(worktree: Worktree) -> WorktreeStatus:
-    git = await open_worktree(worktree)
+class WorktreeChanges(Struct, frozen=True, kw_only=True):
+    """The files of a worktree that differ from its last commit."""
+
+    paths: tuple[str, ...]
+    """Sorted; a repository inside of the worktree ends with `/`."""
+    ignored: tuple[str, ...]
+    operation: str
+
+
+async def list_changes(git: Git, top: Path) -> WorktreeChanges:
+    """Find the changes in a worktree, those too that `git status` is told not to show."""
     listed = await git.run(
         *("status", "--porcelain", "-z", "--untracked-files=all", "--ignored=traditional"),
         *("--ignore-submodules=dirty", "--no-renames"),
@@ -74,12 +83,22 @@ async def _inspect_folder(worktree: Worktree) -> WorktreeStatus:
     status = split_status(listed.out)
     changed = {path for code, path in status if code != "!!"}
     files = await git.run("ls-files", "--stage", "-v", "-z")
-    changed |= _find_hidden_changes(files.out, Path(worktree.path))
-    return WorktreeStatus(
-        changes=len(changed),
-        commits=await _count_commits(git, worktree, "HEAD"),
-        operation=_find_operation(Path(git.env["GIT_DIR"])),
+    changed |= _find_hidden_changes(files.out, top)
+    return WorktreeChanges(
+        paths=tuple(sorted(changed)),
         ignored=tuple(path for code, path in status if code == "!!"),
+        operation=_find_operation(Path(git.env["GIT_DIR"])),
+    )
+
+
+async def _inspect_folder(worktree: Worktree) -> WorktreeStatus:
+    git = await open_worktree(worktree)
+    found = await list_changes(git, Path(worktree.path))
+    return WorktreeStatus(
+        changes=len(found.paths),
+        commits=await _count_commits(git, worktree, "HEAD"),
+        operation=found.operation,
+        ignored=found.ignored,
     )
 
 

@@ -56,13 +56,27 @@ class GitWorktrees:
             BackgroundTaskError: The working folder is in no repository, in a bare one or in one
                 without commits, or git failed. Nothing is left behind.
         """
-        kept = self.records.find(task_id)
-        if kept is not None and kept.exists:
-            return await self._take_over(kept)
+        kept = self.find_free(task_id)
+        return self.take_over(kept) if kept else await self.create(task_id, request)
+
+    async def create(
+        self, task_id: str, request: TaskRequest, *, base: str = "", start: str = ""
+    ) -> Worktree:
+        """Make a worktree for a task.
+
+        Args:
+            task_id: The task.
+            request: Its request; `cwd` is in the repository.
+            base: What later commits are counted from; by default, the commit that is checked out.
+            start: The commit to check out; `base` by default.
+
+        Raises:
+            BackgroundTaskError: As `prepare`.
+        """
         git = await Git.open(Path(request.cwd))
         top, prefix = await _find_place(git)
         await self._check_place(git, top)
-        base = await _find_commit(git)
+        head = base or await _find_commit(git)
         common = (await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")).line
         status = await git.run("status", "--porcelain", "-z", "--ignore-submodules=dirty")
         plan = Worktree(
@@ -70,17 +84,32 @@ class GitWorktrees:
             task_id=task_id,
             path="",
             branch="",
-            base=base,
+            base=head,
             repository=common,
             folder=prefix,
             parent=request.cwd,
-            parent_changes=len(split_status(status.out)),
+            parent_changes=0 if base else len(split_status(status.out)),
             session_id=request.session_id,
             label=request.label or request.prompt.partition("\n")[0][:80],
             holder=current_holder(),
             created_at=self._clock(),
         )
-        return await self._create(git, plan)
+        return await self._add(git, await self._choose_name(git, plan), start or head)
+
+    def find_free(self, task_id: str) -> Worktree | None:
+        """Return the newest worktree of a task, unless another process uses it."""
+        kept = self.records.find(task_id)
+        if kept is None or not kept.exists:
+            return None
+        is_mine = kept.holder is not None and kept.holder.pid == os.getpid()
+        return kept if is_mine or not find_user(kept) else None
+
+    def take_over(self, kept: Worktree) -> Worktree:
+        """Become the process that uses a worktree."""
+        taken = replace(kept, holder=current_holder())
+        self.records.save(taken)
+        taken.make_folder()
+        return taken
 
     async def adopt(self, worktree: Worktree, path: Path) -> Worktree:
         """Return the worktree that a hook made in place of `worktree`, which is discarded.
@@ -134,24 +163,13 @@ class GitWorktrees:
         if not worktree.is_foreign:
             self.records.save(replace(worktree, holder=None))
 
-    async def discard(self, worktree: Worktree) -> None:
+    async def discard(self, worktree: Worktree, start: str = "") -> None:
         """Remove a worktree that no task has used, whatever is in it."""
         git = await open_repository(worktree)
         await git.run("worktree", "remove", "--force", worktree.path, check=False)
         branch = f"refs/heads/{worktree.branch}"
-        await git.run("update-ref", "-d", branch, worktree.base, check=False)
+        await git.run("update-ref", "-d", branch, start or worktree.base, check=False)
         self.records.delete(worktree)
-
-    async def _take_over(self, kept: Worktree) -> Worktree:
-        user = find_user(kept)
-        if user and kept.holder is not None and kept.holder.pid != os.getpid():
-            raise make_git_error(
-                f"the worktree {kept.path} is in use by {user}", TaskErrorCategory.VALIDATION
-            )
-        taken = replace(kept, holder=current_holder())
-        self.records.save(taken)
-        taken.make_folder()
-        return taken
 
     async def _check_place(self, git: Git, top: str) -> None:
         if not self.folder.is_relative_to(top):
@@ -164,8 +182,8 @@ class GitWorktrees:
                 TaskErrorCategory.VALIDATION,
             )
 
-    async def _create(self, git: Git, plan: Worktree) -> Worktree:
-        """Add the worktree; `plan.folder` is still relative to it."""
+    async def _choose_name(self, git: Git, plan: Worktree) -> Worktree:
+        """Return a plan with a name that is free; its `folder` is relative to the worktree."""
         for _ in range(_TRIES):
             name = f"{_simplify(plan.task_id)}-{self._make_suffix()}"
             path = self.folder / name
@@ -177,17 +195,17 @@ class GitWorktrees:
                 folder=str(path / plan.folder),
             )
             if not worktree.exists and not await find_branch(git, worktree):
-                return await self._add(git, worktree)
+                return worktree
         raise make_git_error(f"no free name for the worktree in {_TRIES} attempts")
 
-    async def _add(self, git: Git, worktree: Worktree) -> Worktree:
+    async def _add(self, git: Git, worktree: Worktree, start: str) -> Worktree:
         try:
             self.records.save(worktree)
         except (OSError, UnicodeEncodeError) as error:
             raise make_git_error(f"cannot use {self.folder} for worktrees: {error}") from error
         made = False
         try:
-            added = ("add", "--no-track", "-b", worktree.branch, worktree.path, worktree.base)
+            added = ("add", "--no-track", "-b", worktree.branch, worktree.path, start)
             done = await git.run("worktree", *added, check=False)
             if done.code:
                 raise make_git_error(f"git cannot make a worktree: {describe_failure(done)}")
@@ -200,7 +218,7 @@ class GitWorktrees:
         finally:
             if not made:
                 with CancelScope(shield=True):
-                    await self.discard(worktree)
+                    await self.discard(worktree, start)
         return worktree
 
 

@@ -46,6 +46,7 @@ from clew.sdk.session_parts import (
     offers_agents,
     write_prompt,
 )
+from clew.sdk.session_tasks import SessionTasks, join_facts
 from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
@@ -93,6 +94,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
         parts = built.parts
         _check_mode(options, scan)
         await parts.session.open()
+        await parts.tasks.restore()
         parts.name = parts.name or parts.session.journal.record.name
         if (mode := options.get("permission_mode")) is not None:
             await parts.session.set_permission_mode(mode)
@@ -158,6 +160,13 @@ class _Builder:
         agents = self._agents(tools, gate, shared)
         callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
+        tasks = SessionTasks(
+            lambda: commands.session,
+            bus=blueprint.bus,
+            host=blueprint.host,
+            make_runners=lambda: options.get("background_task_runners", ()),
+            max_concurrent=options.get("max_background_tasks"),
+        )
         agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
         session = options.get("session") or self._session(
             {
@@ -172,6 +181,7 @@ class _Builder:
                 ],
                 "gate": gate,
                 "hooks": hooks,
+                "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
             }
         )
         agents.parent = session
@@ -185,6 +195,7 @@ class _Builder:
             memory=memory,
             memory_events=events,
             agents=agents,
+            tasks=tasks,
             models=self._models(),
             name=options.get("name", ""),
             language=language,

@@ -36,6 +36,7 @@ from clew.extensions.commands.protocol import (
     SetTheme,
     ShowEntry,
 )
+from clew.sdk.task_client import TaskClient
 from clew.session.history import HistoryEntry
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "SessionSnapshot",
     "SetTheme",
     "ShowEntry",
+    "TaskClient",
     "run_line",
     "wait_for_run",
 ]
@@ -137,7 +139,7 @@ class SessionSnapshot(Struct, frozen=True, kw_only=True):
     queue: str | None
     """The prompt that waits."""
     tasks: tuple[BackgroundTaskEvent, ...]
-    """The subagents that are running."""
+    """The background tasks that have not ended; `state` has what is known about each."""
     last_entry: EntryId
     """The newest journal entry; `history(after=…)` continues behind it."""
     seq: int
@@ -153,6 +155,11 @@ class SessionClient(Protocol):
 
     Every method raises `ClewError`s as the session does; a remote client raises the same ones.
     """
+
+    @property
+    def tasks(self) -> TaskClient:
+        """The background tasks of the session."""
+        ...
 
     async def snapshot(self) -> SessionSnapshot:
         """Return the state of the session now."""

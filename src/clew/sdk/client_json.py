@@ -11,10 +11,18 @@ import msgspec
 from msgspec import Struct
 
 from clew.core import errors
-from clew.core.errors import ClewError, RunError, SessionError
+from clew.core.errors import BackgroundTaskError, ClewError, RunError, SessionError
 from clew.core.ids import EntryId
 from clew.core.json_text import decode_json
 from clew.core.permissions import Approval, PermissionMode
+from clew.core.tasks import (
+    JobGroupState,
+    JobGroupSummary,
+    JobWaitPolicy,
+    LogPage,
+    TaskErrorCategory,
+    TaskState,
+)
 from clew.sdk.client import (
     CommandInfo,
     CommandOutcome,
@@ -24,6 +32,7 @@ from clew.sdk.client import (
     SessionClient,
     SessionSnapshot,
 )
+from clew.sdk.task_client import LOG_LINES
 
 
 class NoParams(Struct, frozen=True):
@@ -76,12 +85,57 @@ class HistoryParams(Struct, frozen=True, kw_only=True):
     limit: int = 100
 
 
-class ErrorBody(Struct, frozen=True, kw_only=True):
+class TaskParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `tasks.get` and `tasks.close`."""
+
+    task_id: str
+
+
+class CancelTaskParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `tasks.cancel`."""
+
+    task_id: str
+    reason: str = ""
+
+
+class SendParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `tasks.send`."""
+
+    task_id: str
+    text: str
+
+
+class LogParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `tasks.read_log`."""
+
+    task_id: str
+    offset: int = 0
+    limit: int = LOG_LINES
+
+
+class CreateGroupParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `tasks.create_group`."""
+
+    task_ids: tuple[str, ...]
+    policy: JobWaitPolicy = JobWaitPolicy.WAIT_ALL
+    label: str = ""
+
+
+class GroupParams(Struct, frozen=True, kw_only=True):
+    """Parameters of the other methods of job groups."""
+
+    group_id: str
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error on the wire."""
 
     type: str
     """The class in `clew.core.errors`."""
     message: str
+    category: TaskErrorCategory | None = None
+    """Of a `BackgroundTaskError`."""
+    recoverable: bool = False
 
 
 Call: TypeAlias = Callable[[SessionClient, Any], Awaitable[object]]
@@ -130,6 +184,37 @@ METHODS: dict[str, Method] = {
     ),
     "abort": Method(NoParams, None, _abort),
     "cancel_queue": Method(NoParams, bool, lambda client, _: client.cancel_queue()),
+    "tasks.list": Method(NoParams, tuple[TaskState, ...], lambda client, _: client.tasks.list()),
+    "tasks.get": Method(TaskParams, TaskState, lambda client, p: client.tasks.get(p.task_id)),
+    "tasks.cancel": Method(
+        CancelTaskParams,
+        TaskState,
+        lambda client, p: client.tasks.cancel(p.task_id, reason=p.reason),
+    ),
+    "tasks.close": Method(TaskParams, TaskState, lambda client, p: client.tasks.close(p.task_id)),
+    "tasks.send": Method(SendParams, None, lambda client, p: client.tasks.send(p.task_id, p.text)),
+    "tasks.read_log": Method(
+        LogParams,
+        LogPage,
+        lambda client, p: client.tasks.read_log(p.task_id, offset=p.offset, limit=p.limit),
+    ),
+    "tasks.create_group": Method(
+        CreateGroupParams,
+        JobGroupState,
+        lambda client, p: client.tasks.create_group(p.task_ids, policy=p.policy, label=p.label),
+    ),
+    "tasks.list_groups": Method(
+        NoParams, tuple[JobGroupState, ...], lambda client, _: client.tasks.list_groups()
+    ),
+    "tasks.get_group": Method(
+        GroupParams, JobGroupState, lambda client, p: client.tasks.get_group(p.group_id)
+    ),
+    "tasks.wait_group": Method(
+        GroupParams, JobGroupState, lambda client, p: client.tasks.wait_group(p.group_id)
+    ),
+    "tasks.summarize_group": Method(
+        GroupParams, JobGroupSummary, lambda client, p: client.tasks.summarize_group(p.group_id)
+    ),
 }
 """Every method but `events`, which is a stream."""
 
@@ -154,11 +239,18 @@ async def call_method(client: SessionClient, name: str, params: bytes) -> bytes:
 def encode_error(error: ClewError) -> ErrorBody:
     """Return an error as it goes over the wire."""
     name = error.error_type if isinstance(error, RunError) else type(error).__name__
+    if isinstance(error, BackgroundTaskError):
+        kind, again = error.category, error.recoverable
+        return ErrorBody(type=name, message=str(error), category=kind, recoverable=again)
     return ErrorBody(type=name, message=str(error))
 
 
 def decode_error(body: ErrorBody) -> ClewError:
     """Return the exception for an error from the wire: the same class where that is possible."""
+    if body.category is not None:
+        return BackgroundTaskError(
+            body.message, category=body.category, recoverable=body.recoverable
+        )
     found = getattr(errors, body.type, None)
     if isinstance(found, type) and issubclass(found, ClewError):
         try:

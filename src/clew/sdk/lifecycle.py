@@ -16,6 +16,7 @@ from clew.sdk.options import SESSION_ONLY, InteractiveOptions
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.prompt_runner import PromptRunner
 from clew.sdk.session_parts import Blueprint
+from clew.sdk.session_tasks import SessionTasks
 from clew.session.event_bus import EventBus
 
 _SHUTDOWN_SECONDS = 30.0
@@ -65,6 +66,10 @@ class Lifecycle:
                     self.bus.publish(Warned(text))
             return self.runner.built
 
+    async def open_tasks(self) -> SessionTasks:
+        """Return the background tasks of the session, which is opened if need be."""
+        return (await self.open()).parts.tasks
+
     async def shutdown(self, reason: str, message: str) -> None:
         """Accept no more prompts, abort what runs, and end the session."""
         if not self.runner.closed:
@@ -104,6 +109,7 @@ class Lifecycle:
     async def _close(self, built: BuiltSession) -> None:
         session = built.parts.session
         try:
+            await built.parts.tasks.aclose()
             if self._message:
                 await session.add_history_entry("shutdown", self._message, reason=self._reason)
         finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
@@ -11,6 +11,9 @@ from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.session import Session
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from clew.runtime.protocol import TaskRunner
 
 
 class OwnOptions(TypedDict, total=False):
@@ -31,6 +34,11 @@ class OwnOptions(TypedDict, total=False):
     command_modules: Sequence[CommandModule]
     agents: bool
     """Give the model the `Agent` tool; off unless asked for, or a command module requires it."""
+    background_task_runners: "Sequence[TaskRunner]"
+    """What runs background tasks, beside agents and processes; one for each kind, in place of the
+    session's own runner for that kind."""
+    max_background_tasks: int
+    """How many background tasks of one kind run at once; more wait for a place. Default: 4."""
     extra_tools: Sequence[Tool]
     """Tools beside the built-in ones; `tools` replaces them."""
     sandbox: Sandbox | None

@@ -104,12 +104,13 @@ class PromptRunner:
                 await commands.save_side_data()
 
     def abort(self) -> None:
-        """Cancel the waiting prompt and abort what runs, subagents included."""
+        """Cancel the waiting prompt and abort what runs; background tasks continue."""
         self.queue.cancel()
         self._aborted = self.queue.busy
         if self.built is not None:
             self.built.parts.session.abort()
             self.built.parts.agents.abort()
+            self.built.parts.tasks.abort()
 
     def check_open(self) -> None:
         """Raise `SessionClosed` when no more prompts are accepted."""

@@ -21,6 +21,7 @@ from clew.sdk.lifecycle import Lifecycle
 from clew.sdk.options import InteractiveOptions, check_options
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.snapshot import page_history, take_snapshot
+from clew.sdk.task_client import LocalTasks, TaskClient
 from clew.session.event_bus import EnvelopeListener, Listener, Unsubscribe
 from clew.session.history import HistoryEntry, project_history
 from clew.session.rewind import Rewind
@@ -42,6 +43,7 @@ class InteractiveSession:
         check_options(options)
         self._life = Lifecycle(provider, options)
         self._bus, self._runner = self._life.bus, self._life.runner
+        self.tasks: TaskClient = LocalTasks(self._life.open_tasks)
 
     async def open(self) -> Self:
         """Read the project and start or reopen the session; calling it again does nothing.
@@ -92,8 +94,7 @@ class InteractiveSession:
         """Run a prompt and wait for its result; while another one runs, wait for its end.
 
         Raises:
-            ClewError: The run failed, the queue is full (`QueueFull`), or the prompt was cancelled
-                (`PromptCancelled`); the session stays usable.
+            ClewError: The run failed, the queue is full, or the prompt was cancelled.
         """
         await self.open()
         prompt = PromptInput(text=text, display_input=display_input, raw_input=raw_input)
@@ -190,7 +191,7 @@ class InteractiveSession:
         return self._runner.queue.busy
 
     def get_pending_prompt(self) -> str | None:
-        """Return the prompt that waits; None when none does."""
+        """Return the prompt that waits, if one does."""
         return self._runner.queue.waiting
 
     def get_messages(self) -> list[Message]:

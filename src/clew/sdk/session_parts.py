@@ -16,6 +16,7 @@ from clew.sdk.options import InteractiveOptions
 from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt
+from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.subagents import AgentRunner
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
@@ -57,6 +58,7 @@ class SessionParts(Struct, kw_only=True):
     memory_events: list[MemoryEvent]
     """Memory events that are not in the journal yet."""
     agents: AgentRunner
+    tasks: SessionTasks
     models: ModelSwitcher
     name: str
     language: str

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from clew.core.entries import Entry
-from clew.core.events import PermissionRequest
+from clew.core.events import BackgroundTaskEvent, PermissionRequest, TaskStage
 from clew.core.ids import EntryId
+from clew.core.tasks import TaskState, TaskStatus
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.prompt_queue import PromptQueue
 from clew.sdk.session_parts import SessionParts
@@ -33,11 +34,27 @@ def take_snapshot(
         active_tools=tuple(session.runs.tracker.active_tools()),
         permission_requests=requests,
         queue=queue.waiting,
-        tasks=tuple(parts.agents.tasks.values()),
+        tasks=(*parts.agents.tasks.values(), *map(_describe_open, parts.tasks.list_open())),
         last_entry=entries[-1].id if entries else EntryId(0),
         seq=parts.blueprint.bus.seq,
         todos=session.journal.view.todos,
         effort=session.journal.view.setup.effort,
+    )
+
+
+def _describe_open(task: TaskState) -> BackgroundTaskEvent:
+    """Return a running task as the event that a client would have seen last."""
+    stages = {
+        TaskStatus.QUEUED: TaskStage.CREATED,
+        TaskStatus.WAITING_PERMISSION: TaskStage.WAITING,
+    }
+    return BackgroundTaskEvent(
+        task_id=task.task_id,
+        agent=task.agent,
+        stage=stages.get(task.status, TaskStage.STARTED),
+        text=task.prompt,
+        transcript_path=task.log_path,
+        state=task,
     )
 
 

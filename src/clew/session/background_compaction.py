@@ -16,7 +16,16 @@ from clew.context.estimate import text_units
 from clew.context.plan import Reduce
 from clew.context.prepared_summary import find_change, frees_enough, plan_preparation
 from clew.context.view import View
-from clew.core.entries import Charged, MessageAdded, ModeChanged, Noted, Trigger
+from clew.core.entries import (
+    CallStarted,
+    Charged,
+    JobGroupChanged,
+    MessageAdded,
+    ModeChanged,
+    Noted,
+    TaskChanged,
+    Trigger,
+)
 from clew.core.errors import ClewError
 from clew.core.events import BackgroundSummary, EntryAdded, SummaryStage, Warned
 from clew.core.models import ModelFacts
@@ -24,7 +33,9 @@ from clew.core.usage import Usage
 from clew.session.state import SessionState
 from clew.session.summary_notes import BACKGROUND, Notes, Preparation
 
-_HARMLESS = MessageAdded | Charged | Noted | ModeChanged
+_HARMLESS = (
+    MessageAdded | Charged | Noted | ModeChanged | TaskChanged | JobGroupChanged | CallStarted
+)
 """Entries that change no message of the view."""
 
 

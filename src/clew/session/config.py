@@ -52,6 +52,10 @@ BeforeCompact: TypeAlias = Callable[[Trigger], Awaitable[str | None]]
 """Called before each compaction; returns the reason to skip it, or None."""
 
 
+ExtraFacts: TypeAlias = Callable[[], Sequence[str]]
+"""Returns lines for a summary."""
+
+
 class DataOptions(TypedDict, total=False):
     """The options of a session that are plain data. All of them are optional."""
 
@@ -145,7 +149,7 @@ class SessionOptions(DataOptions, total=False):
     """Asks the user about a tool call. Default: `ask` of `gate`."""
     strategy: Strategy
     """Decides what a compaction removes. Default: `Tiered()`."""
-    extra_facts: Callable[[], Sequence[str]] | None
+    extra_facts: ExtraFacts | None
     """Returns lines that every summary must contain, such as running background tasks."""
     before_compact: BeforeCompact | None
     """May refuse a compaction. The `compaction` event reports those that were done."""

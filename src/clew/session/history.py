@@ -17,12 +17,14 @@ from clew.core.entries import (
     Cleared,
     Compacted,
     Entry,
+    JobGroupChanged,
     MessageAdded,
     ModeChanged,
     Noted,
     ResultsCleared,
     Rewound,
     SetupChanged,
+    TaskChanged,
     Undone,
     spending_of,
 )
@@ -41,6 +43,8 @@ TOOL_SUMMARY = "tool-summary"
 USAGE_SUMMARY = "usage-summary"
 SKILL_INVOCATION = "skill-invocation"
 MEMORY = "memory"
+BACKGROUND_TASK = "background-task"
+BACKGROUND_GROUP = "background-job-group"
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True):
@@ -234,6 +238,10 @@ def _event_items(entry: Entry) -> Iterator[HistoryEntry]:
             yield _event(entry, "rewind", {"before": before, "files": list(files)})
         case ModeChanged(mode=mode):
             yield _event(entry, "mode", {"mode": mode})
+        case TaskChanged(state=task, closed=closed):
+            yield _event(entry, BACKGROUND_TASK, msgspec.to_builtins(task) | {"closed": closed})
+        case JobGroupChanged(state=group):
+            yield _event(entry, BACKGROUND_GROUP, msgspec.to_builtins(group))
         case _:
             pass
 

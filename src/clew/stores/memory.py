@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from clew.core.entries import Entry, SessionRecord, encode
 from clew.core.ids import EntryId, SessionId
 from clew.stores.record import (
+    AGENT_KIND,
     Growth,
     SearchHit,
     StoredSession,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from clew.context.recall.query import Query
     from clew.context.recall.search import Found
     from clew.stores.memory_index import MemoryIndex
+    from clew.stores.task_protocol import TaskStore
 
 
 class MemoryStore:
@@ -41,6 +44,13 @@ class MemoryStore:
         """Entries that the record of a session includes; `_record` adds the others."""
         self._snapshots: dict[SessionId, bytes] = {}
         self._index: MemoryIndex | None = None
+
+    @cached_property
+    def tasks(self) -> "TaskStore":
+        """The tasks of the sessions in this store."""
+        from clew.stores.memory_tasks import MemoryTaskStore  # noqa: PLC0415 - seldom needed
+
+        return MemoryTaskStore(clock=self._clock)
 
     async def create(self, record: SessionRecord) -> None:
         """Begin a session."""
@@ -86,6 +96,7 @@ class MemoryStore:
         cwd: str | None = None,
         parent: SessionId | None = None,
         since: float | None = None,
+        kind: str | None = None,
         limit: int | None = None,
     ) -> list[StoredSession]:
         """Return sessions, the last used first."""
@@ -95,16 +106,19 @@ class MemoryStore:
             if (cwd is None or record.cwd == cwd)
             and (parent is None or record.parent == parent)
             and (since is None or record.updated_at >= since)
+            and (kind is None or record.kind == kind)
         ]
         return sorted(found, key=lambda record: -record.updated_at)[:limit]
 
-    async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
+    async def search(
+        self, query: str, *, kind: str | None = None, limit: int = 20
+    ) -> list[SearchHit]:
         """Find sessions by their names and words."""
         from clew.stores.memory_index import find_session  # noqa: PLC0415 - see `_load_index`
 
         hits = (
             find_session(query, record, self._entries[record.id])
-            for record in await self.sessions()
+            for record in await self.sessions(kind=kind)
         )
         return [hit for hit in hits if hit is not None][:limit]
 
@@ -153,7 +167,12 @@ class MemoryStore:
         return self._record(fork.id)
 
     async def delete(self, session_id: SessionId) -> None:
-        """Delete a session and its entries."""
+        """Delete a session with its agents and tasks."""
+        for record in await self.sessions(parent=session_id, kind=AGENT_KIND):
+            await self.delete(record.id)
+        for row in await self.tasks.tasks(session_id=session_id):
+            await self.tasks.delete_task(row.state.task_id)
+        await self.tasks.delete_task(session_id)
         self._records.pop(session_id, None)
         self._entries.pop(session_id, None)
         self._counted.pop(session_id, None)
@@ -161,7 +180,7 @@ class MemoryStore:
         if self._index is not None:
             self._index.remove(session_id)
 
-    async def lease(self, session_id: SessionId) -> None:
+    async def lease(self, session_id: SessionId, *, silent_after: float | None = None) -> None:  # noqa: ARG002
         """Check that the session exists: no other process can reach this store."""
         self._held(session_id)
 

@@ -18,6 +18,7 @@ from clew.context.recall.words import split_words
 from clew.core.errors import StoreUnavailable
 from clew.stores.record import COLUMNS
 from clew.stores.sql import Scope, SqlConnection
+from clew.stores.task_tables import POSTGRES_TYPES, task_tables
 
 _LOCK = 0x434C4557
 """The advisory lock that a process holds while it changes the tables."""
@@ -34,7 +35,8 @@ SELECT {", ".join(f"s.{column}" for column in COLUMNS)}, newest, matches, line
 FROM clew_sessions s
 LEFT JOIN found USING (number)
 LEFT JOIN clew_entries e ON e.session = number AND e.id = newest
-WHERE newest IS NOT NULL OR s.words @@ :terms::tsquery
+WHERE (newest IS NOT NULL OR s.words @@ :terms::tsquery)
+    AND (:kind::text IS NULL OR kind = :kind)
 ORDER BY s.updated_at DESC, number DESC
 LIMIT :limit
 """  # noqa: S608 - names, no values
@@ -110,7 +112,14 @@ _VERSION_3 = (
     """,
     "CREATE INDEX clew_documents_words ON clew_documents USING GIN (words)",
 )
-_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4 = (
+    "ALTER TABLE clew_sessions ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX clew_sessions_parent ON clew_sessions (parent) WHERE parent IS NOT NULL",
+    "ALTER TABLE clew_leases ADD COLUMN epoch BIGINT NOT NULL DEFAULT 1",
+    "ALTER TABLE clew_leases ADD COLUMN silent_after DOUBLE PRECISION",
+    *task_tables(POSTGRES_TYPES),
+)
+_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """The statements that lead from each version of the tables to the next, from none to the first."""
 
 
@@ -141,6 +150,11 @@ class PostgresDialect:
             "entries": "clew_entries",
             "leases": "clew_leases",
             "snapshots": "clew_snapshots",
+            "tasks": "clew_tasks",
+            "task_messages": "clew_task_messages",
+            "workers": "clew_workers",
+            "schedules": "clew_schedules",
+            "blobs": "clew_blobs",
             "session": "session",
             "more_columns": ", words",
             "more_values": ", ''",
@@ -151,7 +165,10 @@ class PostgresDialect:
             "new_entry": ":number, :id, :line",
             "copied_entry": ":copy, id, line",
             "now": "clock_timestamp()",
+            "seconds": "extract(epoch FROM clock_timestamp())::float8",
             "silence": "extract(epoch FROM clock_timestamp() - beat)::float8",
+            "integer": "BIGINT",
+            "in_ids": "IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))",
         }
     )
 
@@ -196,11 +213,13 @@ class PostgresDialect:
         return True
 
     def search(
-        self, connection: SqlConnection, terms: Sequence[str], *, limit: int
+        self, connection: SqlConnection, terms: Sequence[str], *, kind: str | None, limit: int
     ) -> Iterable[Sequence[Any]]:
         """Find sessions by their words."""
         wanted = " & ".join(f"'{term}':*" for term in terms)
-        return connection.execute(_SEARCH, {"terms": wanted, "limit": limit}).fetchall()
+        return connection.execute(
+            _SEARCH, {"terms": wanted, "kind": kind, "limit": limit}
+        ).fetchall()
 
     def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""

@@ -80,23 +80,28 @@ class Store(Protocol):
         cwd: str | None = None,
         parent: SessionId | None = None,
         since: float | None = None,
+        kind: str | None = None,
         limit: int | None = None,
     ) -> list[StoredSession]:
         """Return sessions, the last used first.
 
         Args:
             cwd: Only sessions that began in this folder.
-            parent: Only forks of this session.
+            parent: Only forks and agents of this session.
             since: Only sessions that were used at this time or later.
+            kind: Only sessions of this kind: empty for those that people use, `agent` for those
+                of subagents.
             limit: The maximum number of sessions.
         """
         ...
 
-    async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
+    async def search(
+        self, query: str, *, kind: str | None = None, limit: int = 20
+    ) -> list[SearchHit]:
         """Find sessions by their names and the text of all their entries.
 
         A name or an entry matches when each word of `query` begins a word of it. The last
-        used session comes first.
+        used session comes first. `kind` means the same as for `sessions`.
         """
         ...
 
@@ -157,15 +162,26 @@ class Store(Protocol):
     async def delete(self, session_id: SessionId) -> None:
         """Delete a session with all traces; does nothing when it does not exist.
 
+        The sessions of its agents and its tasks are deleted with it, its forks are not.
+
         Raises:
-            SessionBusy: Another process holds its lease.
+            SessionBusy: Another process holds its lease, or that of one of its agents.
         """
         ...
 
-    async def lease(self, session_id: SessionId) -> None:
+    async def lease(self, session_id: SessionId, *, silent_after: float | None = None) -> None:
         """Become the only writer of a session, until `release` or `aclose`.
 
-        Taking a lease again is harmless. The lease of a process that has died is taken over.
+        Taking a lease again is harmless. The lease of a process that has died is taken over. If
+        that process is alive after all, each of its writes fails with `SessionBusy`, also when
+        the new holder has released the lease, until it takes the lease again.
+
+        Args:
+            session_id: The session.
+            silent_after: Promise to renew the lease more often than this many seconds, on a
+                thread of the store. When that fails, others may take the lease over, even if
+                the process exists. Without it, only a process that is gone, or one on another
+                machine that is silent for 90 seconds, is taken for dead.
 
         Raises:
             SessionBusy: Another process holds it; the error names the process.

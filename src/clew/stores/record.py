@@ -24,16 +24,19 @@ _LOOKED_AT = 2_000
 """Characters of a message from which its first words are taken."""
 COLUMNS = (
     *("id", "cwd", "name", "created_at", "updated_at", "parent", "forked_at", "model"),
-    *("title", "last_words", "entries", "messages", "size", "extra"),
+    *("title", "last_words", "entries", "messages", "size", "kind", "extra"),
 )
 """The fields of a record, in the order in which databases select them."""
+AGENT_KIND = "agent"
+"""The `kind` of sessions of subagents: lists for people leave them out, and they are deleted with
+the session that started them."""
 
 
 class StoredSession(SessionRecord, frozen=True, kw_only=True):
     """A session as lists show it; the store computes the counts from the entries."""
 
     parent: SessionId | None = None
-    """The session that this one was forked from."""
+    """The session that this one was forked from; of an agent, the session that started it."""
     forked_at: EntryId | None = None
     """The last entry that it has in common with its parent."""
     model: str = ""
@@ -46,6 +49,8 @@ class StoredSession(SessionRecord, frozen=True, kw_only=True):
     messages: int = 0
     size: int = 0
     """Bytes of all entries."""
+    kind: str = ""
+    """`AGENT_KIND` for the session of a subagent; empty for one that a person uses."""
     extra: dict[str, object] = msgspec.field(default_factory=dict)
     """Fields that other parts of the program set with `Store.annotate`."""
 
@@ -66,6 +71,7 @@ def new_record(record: SessionRecord) -> StoredSession:
         updated_at=full.updated_at,
         parent=full.parent,
         forked_at=full.forked_at,
+        kind=clean_for_storage(full.kind),
         extra=merge_extra({}, full.extra),
     )
 
@@ -73,7 +79,10 @@ def new_record(record: SessionRecord) -> StoredSession:
 def fork_record(
     record: StoredSession, *, last: EntryId | None, name: str, now: float
 ) -> StoredSession:
-    """Return the record of a new session with the entries of another one up to `last`."""
+    """Return the record of a new session with the entries of another one up to `last`.
+
+    A fork of an agent's session is an ordinary session: a person forked it to use it.
+    """
     return StoredSession(
         id=new_session_id(),
         cwd=record.cwd,

@@ -1,4 +1,4 @@
-"""SQL written once for SQLite and PostgreSQL: what the two share, and the rows of leases.
+"""SQL written once for SQLite and PostgreSQL: what the two share.
 
 Every statement uses `:name` parameters. A `SqlDialect` fills in what the two databases spell
 differently, and owns the index for word search, which they implement differently.
@@ -6,36 +6,21 @@ differently, and owns the index for word search, which they implement differentl
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from clew.context.recall.documents import Document
 from clew.context.recall.search import IndexQuery, Place
 from clew.core.errors import StoreDamaged
 from clew.core.ids import SessionId
-from clew.stores.leases import LeaseHolder, SessionHeld, is_dead
 from clew.stores.stored_entries import session_not_found
 
-_LOCK = "SELECT number FROM {sessions} WHERE id = :id{for_update}"
-_LEASE = """
-SELECT {silence}, owner, pid, started, machine, host, since FROM {leases}
-WHERE {session} = :number
-"""
-_TAKE_LEASE = """
-INSERT INTO {leases} VALUES (:number, :owner, :pid, :started, :machine, :host, :since, {now})
-ON CONFLICT ({session}) DO UPDATE SET owner = excluded.owner, pid = excluded.pid,
-    started = excluded.started, machine = excluded.machine, host = excluded.host,
-    since = excluded.since, beat = excluded.beat
-WHERE {leases}.owner <> excluded.owner
-"""
-_RELEASE_LEASE = """
-DELETE FROM {leases} WHERE owner = :owner
-    AND {session} = (SELECT number FROM {sessions} WHERE id = :id)
-"""
-_RELEASE_ALL = "DELETE FROM {leases} WHERE owner = :owner"
-_RENEW_LEASES = "UPDATE {leases} SET beat = {now} WHERE owner = :owner"
+LOCK_SESSION = "SELECT number FROM {sessions} WHERE id = :id{for_update}"
+"""Keeps other writers from a session until the transaction ends; returns its number."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class SqlCursor(Protocol):
@@ -104,7 +89,7 @@ class SqlDialect(Protocol):
         ...
 
     def search(
-        self, connection: SqlConnection, terms: Sequence[str], *, limit: int
+        self, connection: SqlConnection, terms: Sequence[str], *, kind: str | None, limit: int
     ) -> Iterable[Sequence[Any]]:
         """Find sessions whose name or an entry has a word for each term.
 
@@ -134,6 +119,49 @@ class SqlDialect(Protocol):
         ...
 
 
+class SqlDatabase(Protocol):
+    """Opens connections when they are needed, and runs work on threads, in transactions.
+
+    Every method raises `StoreUnavailable` when the database cannot be used, and `StoreDamaged`
+    when it cannot be read, `IndexDamaged` when that is true of the index for word search only.
+    """
+
+    async def read(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a transaction that sees one state of the database."""
+        ...
+
+    async def write(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run `work` in a transaction: all of its changes are committed, or none."""
+        ...
+
+    def write_here(
+        self,
+        work: Callable[Concatenate[SqlConnection, _P], _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """The same as `write`, on the calling thread."""
+        ...
+
+    async def erase_deleted(self) -> None:
+        """Overwrite deleted rows, where the database leaves them on disk for a while."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections; later work opens new ones."""
+        ...
+
+
 class SqlStatements:
     """Runs shared statements in one dialect."""
 
@@ -156,59 +184,7 @@ class SqlStatements:
         Raises:
             SessionNotFound: The session does not exist.
         """
-        row = self.run(connection, _LOCK, id=session_id).fetchone()
+        row = self.run(connection, LOCK_SESSION, id=session_id).fetchone()
         if row is None:
             raise session_not_found(session_id)
         return int(row[0])
-
-
-class LeaseRows:
-    """Reads and writes leases. Each method runs inside one transaction of its caller."""
-
-    def __init__(self, statements: SqlStatements) -> None:
-        self._sql = statements
-
-    def take(
-        self, connection: SqlConnection, session_id: SessionId, *, holder: LeaseHolder, now: float
-    ) -> None:
-        """Make `holder` the writer of a session, unless another one is alive."""
-        number = self._sql.lock_session(connection, session_id)
-        self.check(connection, session_id, number, holder=holder, now=now)
-        lease = {**asdict(holder), "since": now}
-        self._sql.run(connection, _TAKE_LEASE, number=number, now=now, **lease)
-
-    def check(
-        self,
-        connection: SqlConnection,
-        session_id: SessionId,
-        number: int,
-        *,
-        holder: LeaseHolder,
-        now: float,
-    ) -> None:
-        """Check that no other live holder has the lease; the session's row must be locked.
-
-        Raises:
-            SessionHeld: Another one has it.
-        """
-        row = self._sql.run(connection, _LEASE, number=number, now=now).fetchone()
-        if row is None:
-            return
-        silence, *facts = row
-        other = LeaseHolder(**dict(zip(LeaseHolder.__struct_fields__, facts, strict=True)))
-        if other.owner != holder.owner and not is_dead(other, me=holder, silent=silence):
-            raise SessionHeld(session_id, other)
-
-    def release(
-        self, connection: SqlConnection, session_id: SessionId, *, holder: LeaseHolder
-    ) -> None:
-        """Delete one lease of `holder`."""
-        self._sql.run(connection, _RELEASE_LEASE, owner=holder.owner, id=session_id)
-
-    def release_all(self, connection: SqlConnection, *, holder: LeaseHolder) -> None:
-        """Delete all leases of `holder`."""
-        self._sql.run(connection, _RELEASE_ALL, owner=holder.owner)
-
-    def renew(self, connection: SqlConnection, *, holder: LeaseHolder, now: float) -> None:
-        """Note in all leases of `holder` that it is alive."""
-        self._sql.run(connection, _RENEW_LEASES, owner=holder.owner, now=now)

@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.context.recall.entry_text import entry_text, strip_boilerplate
 from clew.context.recall.occurrences import excerpt_around
 from clew.context.recall.query import parse_query
 from clew.context.recall.words import split_terms
 from clew.core.entries import Entry, encode
-from clew.core.errors import SessionNotFound
 from clew.core.ids import EntryId, SessionId
-from clew.stores.leases import LeaseHolder
+from clew.stores.leases import Writer
 from clew.stores.record import (
+    AGENT_KIND,
     COLUMNS,
     Growth,
     SearchHit,
@@ -22,8 +23,9 @@ from clew.stores.record import (
     merge_extra,
     record_from_row,
 )
-from clew.stores.sql import LeaseRows, SqlConnection, SqlDialect, SqlStatements
+from clew.stores.sql import LOCK_SESSION, SqlConnection, SqlDialect, SqlStatements
 from clew.stores.sql_index import INDEX_BATCH, SqlIndexRows
+from clew.stores.sql_leases import LeaseRows
 from clew.stores.stored_entries import (
     StoredEntries,
     check_order,
@@ -41,13 +43,15 @@ SELECT {", ".join(COLUMNS)} FROM {{sessions}}
 WHERE (CAST(:cwd AS text) IS NULL OR cwd = :cwd)
     AND (CAST(:parent AS text) IS NULL OR parent = :parent)
     AND (CAST(:since AS double precision) IS NULL OR updated_at >= :since)
+    AND (CAST(:kind AS text) IS NULL OR kind = :kind)
 ORDER BY updated_at DESC, number DESC
 LIMIT coalesce(:limit, 9223372036854775807)
 """  # noqa: S608 - names, no values
 _INSERT = """
 INSERT INTO {sessions}
-    (id, cwd, name, created_at, updated_at, parent, forked_at, extra{more_columns})
-VALUES (:id, :cwd, :name, :created_at, :updated_at, :parent, :forked_at, :extra{more_values})
+    (id, cwd, name, created_at, updated_at, parent, forked_at, kind, extra{more_columns})
+VALUES
+    (:id, :cwd, :name, :created_at, :updated_at, :parent, :forked_at, :kind, :extra{more_values})
 ON CONFLICT (id) DO NOTHING
 RETURNING number
 """
@@ -73,14 +77,18 @@ _DELETE = (
     "DELETE FROM {entries} WHERE {entry_range}",
     "DELETE FROM {snapshots} WHERE {session} = :number",
     "DELETE FROM {leases} WHERE {session} = :number",
+    "DELETE FROM {task_messages}"
+    " WHERE task_id IN (SELECT task_id FROM {tasks} WHERE session_id = :id OR task_id = :id)",
+    "DELETE FROM {tasks} WHERE session_id = :id OR task_id = :id",
     "DELETE FROM {sessions} WHERE number = :number",
 )
+_AGENTS_OF = "SELECT id FROM {sessions} WHERE parent = :id AND kind = :kind"
 _SNAPSHOT = """
 SELECT data FROM {snapshots} JOIN {sessions} ON {sessions}.number = {snapshots}.{session}
 WHERE id = :id
 """
 _SAVE_SNAPSHOT = """
-INSERT INTO {snapshots} SELECT number, :data FROM {sessions} WHERE id = :id
+INSERT INTO {snapshots} VALUES (:number, :data)
 ON CONFLICT ({session}) DO UPDATE SET data = excluded.data
 """
 
@@ -106,6 +114,7 @@ class SqlRows:
             updated_at=record.updated_at,
             parent=record.parent,
             forked_at=record.forked_at,
+            kind=record.kind,
             extra=msgspec.json.encode(record.extra),
         ).fetchone()
         if row is None:
@@ -120,8 +129,7 @@ class SqlRows:
         session_id: SessionId,
         entries: Sequence[Entry],
         *,
-        holder: LeaseHolder,
-        now: float,
+        writer: Writer,
     ) -> bool:
         """Insert entries, and update the session's row by what they add to it.
 
@@ -130,8 +138,13 @@ class SqlRows:
         """
         check_order(session_id, entries)
         lines = [encode(entry) for entry in entries]
-        number, unindexed = self._grow(connection, session_id, Growth.of(entries, lines))
-        self.leases.check(connection, session_id, number, holder=holder, now=now)
+        grown = self._grow(connection, session_id, Growth.of(entries, lines))
+        if grown is None:
+            number, _ = self._find(connection, session_id)
+            self.leases.check(connection, session_id, number, writer=writer)
+            raise session_changed(session_id)
+        number, unindexed = grown
+        self.leases.check(connection, session_id, number, writer=writer)
         rows = [
             {"number": number, "id": entry.id, "line": line}
             for entry, line in zip(entries, lines, strict=True)
@@ -157,30 +170,44 @@ class SqlRows:
         cwd: str | None,
         parent: str | None,
         since: float | None,
+        kind: str | None,
         limit: int | None,
     ) -> list[StoredSession]:
         """Return the records of sessions, the last used first."""
-        rows = self._sql.run(connection, _LIST, cwd=cwd, parent=parent, since=since, limit=limit)
+        wanted = {"cwd": cwd, "parent": parent, "since": since, "kind": kind, "limit": limit}
+        rows = self._sql.run(connection, _LIST, **wanted)
         return [record_from_row(row) for row in rows.fetchall()]
 
-    def search(self, connection: SqlConnection, query: str, *, limit: int) -> list[SearchHit]:
+    def search(
+        self, connection: SqlConnection, query: str, *, kind: str | None, limit: int
+    ) -> list[SearchHit]:
         """Find sessions by their names and words."""
         terms = split_terms(query)
         if not terms:
             return []
-        return [_hit(row, query) for row in self._dialect.search(connection, terms, limit=limit)]
+        rows = self._dialect.search(connection, terms, kind=kind, limit=limit)
+        return [_hit(row, query) for row in rows]
 
-    def rename(self, connection: SqlConnection, session_id: SessionId, name: str) -> None:
+    def rename(
+        self, connection: SqlConnection, session_id: SessionId, name: str, *, writer: Writer
+    ) -> None:
         """Change a session's name, and the words by which it is found."""
         number = self._sql.lock_session(connection, session_id)
+        self.leases.check_not_lost(connection, session_id, number, writer=writer)
         self._sql.run(connection, _RENAME, name=name, number=number)
         self._dialect.index_name(connection, number, name)
 
     def annotate(
-        self, connection: SqlConnection, session_id: SessionId, fields: Mapping[str, object]
+        self,
+        connection: SqlConnection,
+        session_id: SessionId,
+        fields: Mapping[str, object],
+        *,
+        writer: Writer,
     ) -> None:
         """Change the `extra` fields of a session's record."""
-        self._sql.lock_session(connection, session_id)
+        number = self._sql.lock_session(connection, session_id)
+        self.leases.check_not_lost(connection, session_id, number, writer=writer)
         extra = merge_extra(self.record(connection, session_id).extra, fields)
         self._sql.run(connection, _ANNOTATE, extra=msgspec.json.encode(extra), id=session_id)
 
@@ -205,17 +232,20 @@ class SqlRows:
             self._sql.run(connection, _COPY_ENTRIES, copy=copy, number=number, first=1, last=last)
         return self.record(connection, fork.id)
 
-    def delete(
-        self, connection: SqlConnection, session_id: SessionId, *, holder: LeaseHolder, now: float
-    ) -> None:
-        """Delete a session with its entries, its words, its snapshot and its lease."""
-        try:
-            number = self._sql.lock_session(connection, session_id)
-        except SessionNotFound:
+    def delete(self, connection: SqlConnection, session_id: SessionId, *, writer: Writer) -> None:
+        """Delete a session with its agents, entries, words, snapshot, lease and tasks."""
+        row = self._sql.run(connection, LOCK_SESSION, id=session_id).fetchone()
+        if row is None:
             return
-        self.leases.check(connection, session_id, number, holder=holder, now=now)
+        (number,) = row
+        self.leases.check(connection, session_id, number, writer=writer)
+        agents = self._sql.run(connection, _AGENTS_OF, id=session_id, kind=AGENT_KIND).fetchall()
+        for (agent_id,) in agents:
+            self.delete(connection, SessionId(agent_id), writer=replace(writer, epoch=None))
         for statement in _DELETE:
-            self._sql.run(connection, statement, number=number, first=1, last=LAST_ENTRY)
+            self._sql.run(
+                connection, statement, id=session_id, number=number, first=1, last=LAST_ENTRY
+            )
         self._dialect.remove_words(connection, number)
 
     def snapshot(self, connection: SqlConnection, session_id: SessionId) -> bytes | None:
@@ -223,9 +253,14 @@ class SqlRows:
         row = self._sql.run(connection, _SNAPSHOT, id=session_id).fetchone()
         return None if row is None else bytes(row[0])
 
-    def save_snapshot(self, connection: SqlConnection, session_id: SessionId, data: bytes) -> None:
+    def save_snapshot(
+        self, connection: SqlConnection, session_id: SessionId, data: bytes, *, writer: Writer
+    ) -> None:
         """Replace the snapshot of a session."""
-        self._sql.run(connection, _SAVE_SNAPSHOT, data=data, id=session_id)
+        row = self._sql.run(connection, LOCK_SESSION, id=session_id).fetchone()
+        if row is not None:
+            self.leases.check_not_lost(connection, session_id, row[0], writer=writer)
+            self._sql.run(connection, _SAVE_SNAPSHOT, data=data, number=row[0])
 
     def _find(self, connection: SqlConnection, session_id: SessionId) -> tuple[int, StoredSession]:
         row = self._sql.run(connection, _FIND, id=session_id).fetchone()
@@ -235,14 +270,14 @@ class SqlRows:
 
     def _grow(
         self, connection: SqlConnection, session_id: SessionId, growth: Growth
-    ) -> tuple[int, int]:
-        """Update and lock a session's row; returns its number and how much is not indexed."""
+    ) -> tuple[int, int] | None:
+        """Update and lock a session's row; returns its number and how much is not indexed.
+
+        Returns None when the session does not exist, or has entries with these numbers.
+        """
         values = msgspec.structs.asdict(growth)
         row = self._sql.run(connection, _GROW, id=session_id, **values).fetchone()
-        if row is None:
-            self._find(connection, session_id)
-            raise session_changed(session_id)
-        return int(row[0]), int(row[1])
+        return None if row is None else (int(row[0]), int(row[1]))
 
     def _entries(
         self, connection: SqlConnection, number: int, *, after: int = 0, upto: int = LAST_ENTRY

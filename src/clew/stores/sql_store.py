@@ -3,68 +3,25 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
-from anyio import to_thread
 
 from clew.context.recall.query import Query
 from clew.context.recall.search import Found
 from clew.core.entries import Entry, SessionRecord
 from clew.core.errors import StoreError
 from clew.core.ids import EntryId, SessionId
-from clew.stores.leases import Heartbeat, current_holder
 from clew.stores.record import SearchHit, StoredSession, clean_for_storage, new_record
-from clew.stores.sql import IndexDamaged, SqlConnection, SqlDialect
+from clew.stores.sql import IndexDamaged, SqlDatabase, SqlDialect
+from clew.stores.sql_leases import SqlLeases
 from clew.stores.sql_rows import SqlRows
+from clew.stores.sql_tasks import SqlTaskStore
+from clew.stores.task_protocol import TaskStore
 
 logger = logging.getLogger(__name__)
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-class SqlDatabase(Protocol):
-    """Opens connections when they are needed, and runs work on threads, in transactions.
-
-    Every method raises `StoreUnavailable` when the database cannot be used, and `StoreDamaged`
-    when it cannot be read, `IndexDamaged` when that is true of the index for word search only.
-    """
-
-    async def read(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a transaction that sees one state of the database."""
-        ...
-
-    async def write(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a transaction: all of its changes are committed, or none."""
-        ...
-
-    def write_here(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """The same as `write`, on the calling thread."""
-        ...
-
-    async def erase_deleted(self) -> None:
-        """Overwrite deleted rows, where the database leaves them on disk for a while."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close all connections; later work opens new ones."""
-        ...
 
 
 class SqlStore:
@@ -80,9 +37,9 @@ class SqlStore:
         self._database = database
         self._rows = SqlRows(dialect)
         self._clock = clock
-        self._holder = current_holder()
-        self._leased: set[SessionId] = set()
-        self._heartbeat = Heartbeat(self._renew_leases)
+        self._leases = SqlLeases(database, self._rows.leases, clock=clock)
+        self.tasks: TaskStore = SqlTaskStore(database, dialect, leases=self._leases, clock=clock)
+        """The tasks of the sessions in this store, and of all its workers."""
 
     async def create(self, record: SessionRecord) -> None:
         """Begin a session."""
@@ -94,7 +51,7 @@ class SqlStore:
             await self.record(session_id)
             return
         is_index_due = await self._database.write(
-            self._rows.append, session_id, entries, holder=self._holder, now=self._clock()
+            self._rows.append, session_id, entries, writer=self._leases.writer(session_id)
         )
         if is_index_due:
             try:
@@ -114,7 +71,9 @@ class SqlStore:
 
     async def save_snapshot(self, session_id: SessionId, data: bytes) -> None:
         """Replace the snapshot of a session."""
-        await self._database.write(self._rows.save_snapshot, session_id, data)
+        await self._database.write(
+            self._rows.save_snapshot, session_id, data, writer=self._leases.writer(session_id)
+        )
 
     async def record(self, session_id: SessionId) -> StoredSession:
         """Return the record of a session."""
@@ -126,18 +85,21 @@ class SqlStore:
         cwd: str | None = None,
         parent: SessionId | None = None,
         since: float | None = None,
+        kind: str | None = None,
         limit: int | None = None,
     ) -> list[StoredSession]:
         """Return sessions, the last used first."""
         return await self._database.read(
-            self._rows.sessions, cwd=cwd, parent=parent, since=since, limit=limit
+            self._rows.sessions, cwd=cwd, parent=parent, since=since, kind=kind, limit=limit
         )
 
-    async def search(self, query: str, *, limit: int = 20) -> list[SearchHit]:
+    async def search(
+        self, query: str, *, kind: str | None = None, limit: int = 20
+    ) -> list[SearchHit]:
         """Find sessions by their names and words."""
         return await self._with_index(
             None,
-            lambda: self._database.read(self._rows.search, query, limit=limit),
+            lambda: self._database.read(self._rows.search, query, kind=kind, limit=limit),
             is_empty=lambda hits: not hits,
         )
 
@@ -166,11 +128,18 @@ class SqlStore:
 
     async def rename(self, session_id: SessionId, name: str) -> None:
         """Give a session a name."""
-        await self._database.write(self._rows.rename, session_id, clean_for_storage(name))
+        await self._database.write(
+            self._rows.rename,
+            session_id,
+            clean_for_storage(name),
+            writer=self._leases.writer(session_id),
+        )
 
     async def annotate(self, session_id: SessionId, fields: Mapping[str, object]) -> None:
         """Set fields of the record's `extra`."""
-        await self._database.write(self._rows.annotate, session_id, fields)
+        await self._database.write(
+            self._rows.annotate, session_id, fields, writer=self._leases.writer(session_id)
+        )
 
     async def fork(
         self, session_id: SessionId, *, upto: EntryId | None = None, name: str = ""
@@ -183,32 +152,23 @@ class SqlStore:
 
     async def delete(self, session_id: SessionId) -> None:
         """Delete a session with all traces."""
-        now = self._clock()
-        await self._database.write(self._rows.delete, session_id, holder=self._holder, now=now)
+        await self._database.write(
+            self._rows.delete, session_id, writer=self._leases.writer(session_id)
+        )
         await self._database.erase_deleted()
 
-    async def lease(self, session_id: SessionId) -> None:
+    async def lease(self, session_id: SessionId, *, silent_after: float | None = None) -> None:
         """Become the only writer of a session."""
-        now = self._clock()
-        await self._database.write(self._rows.leases.take, session_id, holder=self._holder, now=now)
-        self._leased.add(session_id)
-        self._heartbeat.start()
+        await self._leases.take(session_id, silent_after=silent_after)
 
     async def release(self, session_id: SessionId) -> None:
         """Let others write to a session."""
-        if session_id in self._leased:
-            self._leased.discard(session_id)
-            await self._database.write(self._rows.leases.release, session_id, holder=self._holder)
+        await self._leases.release(session_id)
 
     async def aclose(self) -> None:
         """Release all leases and close the database."""
         with anyio.CancelScope(shield=True):
-            if await to_thread.run_sync(self._heartbeat.stop):
-                self._leased.clear()
-                try:
-                    await self._database.write(self._rows.leases.release_all, holder=self._holder)
-                except StoreError as error:
-                    logger.warning("the leases could not be released: %s", error)
+            await self._leases.release_all()
             await self._database.aclose()
 
     async def _with_index(
@@ -235,13 +195,3 @@ class SqlStore:
         """Index the entries that the index misses, in short transactions."""
         while await self._database.read(self._rows.index.is_behind, session_id):
             await self._database.write(self._rows.index.index_next, session_id)
-
-    def _renew_leases(self) -> None:
-        if not self._leased:
-            return
-        try:
-            self._database.write_here(
-                self._rows.leases.renew, holder=self._holder, now=self._clock()
-            )
-        except StoreError as error:
-            logger.warning("the leases could not be renewed: %s", error)

@@ -23,6 +23,7 @@ FROM sessions JOIN (
     SELECT rowid >> 32 AS number, max(rowid) AS newest, sum((rowid & 0xFFFFFFFF) > 0) AS matches
     FROM documents WHERE documents MATCH :terms GROUP BY rowid >> 32
 ) USING (number) LEFT JOIN entries ON place = newest
+WHERE :kind IS NULL OR kind = :kind
 ORDER BY updated_at DESC, number DESC
 LIMIT :limit
 """  # noqa: S608 - names, no values
@@ -42,6 +43,11 @@ class SqliteDialect:
             "entries": "entries",
             "leases": "leases",
             "snapshots": "snapshots",
+            "tasks": "tasks",
+            "task_messages": "task_messages",
+            "workers": "workers",
+            "schedules": "schedules",
+            "blobs": "blobs",
             "session": "number",
             "more_columns": "",
             "more_values": "",
@@ -52,7 +58,10 @@ class SqliteDialect:
             "new_entry": "(:number << 32) + :id, :line",
             "copied_entry": "place + ((:copy - :number) << 32), line",
             "now": ":now",
+            "seconds": ":now",
             "silence": ":now - beat",
+            "integer": "INTEGER",
+            "in_ids": "IN (SELECT value FROM json_each(:ids))",
         }
     )
 
@@ -115,11 +124,13 @@ class SqliteDialect:
         return True
 
     def search(
-        self, connection: SqlConnection, terms: Sequence[str], *, limit: int
+        self, connection: SqlConnection, terms: Sequence[str], *, kind: str | None, limit: int
     ) -> Iterable[Sequence[Any]]:
         """Find sessions by the words that are indexed."""
         wanted = " ".join(f'"{term}"*' for term in terms)
-        return connection.execute(_SEARCH, {"terms": wanted, "limit": limit}).fetchall()
+        return connection.execute(
+            _SEARCH, {"terms": wanted, "kind": kind, "limit": limit}
+        ).fetchall()
 
     def count_entries(self, connection: SqlConnection, scope: Scope, words: Sequence[str]) -> int:
         """Count indexed entries."""

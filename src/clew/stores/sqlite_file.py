@@ -22,8 +22,9 @@ from clew.files.atomic import make_private_folder
 from clew.stores.record import Growth
 from clew.stores.sql import SqlConnection
 from clew.stores.stored_entries import StoredEntries
+from clew.stores.task_tables import SQLITE_TYPES, task_tables
 
-FILE_VERSION = 4
+FILE_VERSION = 5
 _APPLICATION = 0x434C4557
 """`CLEW`, in the field of SQLite's header for the name of a program."""
 _BUSY_SECONDS = 10.0
@@ -70,7 +71,14 @@ DOCUMENTS = """
 CREATE VIRTUAL TABLE documents USING fts5(text, at UNINDEXED, tokenize=ascii)
 """
 """The words of entries, split and folded: this tokenizer only splits them at the spaces."""
-_TABLES = (*_VERSION_2[:-1], _SNAPSHOTS, DOCUMENTS)
+_VERSION_5 = (
+    "ALTER TABLE sessions ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX sessions_parent ON sessions (parent) WHERE parent IS NOT NULL",
+    "ALTER TABLE leases ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE leases ADD COLUMN silent_after REAL",
+    *task_tables(SQLITE_TYPES),
+)
+_TABLES = (*_VERSION_2[:-1], _SNAPSHOTS, DOCUMENTS, *_VERSION_5)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -229,6 +237,12 @@ def _from_3(connection: sqlite3.Connection) -> None:
     index_names(connection)
 
 
+def _from_4(connection: sqlite3.Connection) -> None:
+    """Add kinds of sessions, epochs of leases, and the tables for tasks."""
+    for statement in _VERSION_5:
+        connection.execute(statement)
+
+
 def index_names(connection: SqlConnection) -> None:
     """Index the names of all sessions, and have their entries indexed by the next search."""
     connection.execute("UPDATE sessions SET indexed = 0")
@@ -244,6 +258,6 @@ def index_names(connection: SqlConnection) -> None:
 
 
 _MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType(
-    {1: _from_1, 2: _from_2, 3: _from_3}
+    {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 )
 """By the format that each starts from; each leads to the next."""

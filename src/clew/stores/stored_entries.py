@@ -40,7 +40,7 @@ class StoredEntries(LazyList[Entry]):
     A line that cannot be decoded is logged and becomes an unknown body that keeps its bytes.
     """
 
-    __slots__ = ("torn",)
+    __slots__ = ("_rows", "torn")
 
     def __init__(self, session_id: SessionId, rows: Sequence[tuple[int, bytes]]) -> None:
         self.torn: list[EntryId] = []
@@ -53,6 +53,29 @@ class StoredEntries(LazyList[Entry]):
             return entry
 
         super().__init__(len(rows), read)
+        self._rows = rows
+
+    def select(self, tag: str) -> list[Entry]:
+        """Return the entries whose body has that tag; lines of other bodies are not decoded."""
+        mark = f'"kind":"{tag}"'.encode()
+        lines = len(self._rows)
+        found: list[Entry] = []
+        for index in range(len(self)):
+            line = self._rows[index][1] if index < lines else mark
+            if not isinstance(line, bytes) or mark in line:
+                found.append(self[index])
+        return [entry for entry in found if _tag_of(entry) == tag]
+
+
+def select_entries(entries: Sequence[Entry], tag: str) -> list[Entry]:
+    """Return the entries whose body has that tag, such as `task`."""
+    if isinstance(entries, StoredEntries):
+        return entries.select(tag)
+    return [entry for entry in entries if _tag_of(entry) == tag]
+
+
+def _tag_of(entry: Entry) -> object:
+    return entry.body.__struct_config__.tag
 
 
 def find_damaged_ids(entries: Iterable[Entry]) -> list[EntryId]:

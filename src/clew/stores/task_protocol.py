@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from clew.core.errors import SessionBusy, SessionError, SessionNotFound
 from clew.core.events import PermissionRequest
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
@@ -27,6 +28,7 @@ class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     epoch: int = 0
     """How often it was taken by a worker; grows with each takeover."""
     cancel_requested: bool = False
+    """Until the task has ended."""
     question: PermissionRequest | None = None
     answer: PermissionAnswer | None = None
     """The answer to `question`, until the task has read it."""
@@ -52,6 +54,8 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
     pid: int
     silent: float
     """Seconds since its last heartbeat, by the clock of the database."""
+    has_ended: bool = False
+    """True when it ran on this machine and its process is gone; False when nobody can tell."""
 
 
 class ScheduleRow(Struct, frozen=True, kw_only=True):
@@ -71,10 +75,18 @@ class TaskStore(Protocol):
     """Keeps tasks. Every method raises `StoreUnavailable` and `StoreDamaged` as a `Store` does."""
 
     async def save_task(self, row: TaskRow, *, epoch: int | None = None) -> None:
-        """Insert or replace a task; `question`, `answer` and `cancel_requested` stay as stored.
+        """Insert or replace a task; the store sets `epoch` and `updated_at` itself.
+
+        `question`, `answer` and `cancel_requested` stay as stored; the end of the task clears
+        them.
+
+        Args:
+            row: The task.
+            epoch: The epoch that `claim` returned. A worker always passes it.
 
         Raises:
-            SessionBusy: `epoch` is given, and another worker has taken the task since.
+            SessionBusy: `epoch` is given, and another worker has taken the task since, or it was
+                deleted.
         """
         ...
 
@@ -92,18 +104,32 @@ class TaskStore(Protocol):
         worker: str | None = None,
         limit: int | None = None,
     ) -> list[TaskRow]:
-        """Return tasks, the last changed first. The cost does not grow with tasks left out."""
+        """Return tasks, the last changed first.
+
+        The cost does not grow with the tasks that another status, session, folder or worker
+        leaves out, nor with those beyond `limit`.
+        """
         ...
 
     async def delete_task(self, task_id: str) -> None:
         """Delete a task with its messages; does nothing when there is none."""
         ...
 
-    async def claim(self, task_id: str, worker: str) -> TaskRow | None:
+    async def claim(self, task_id: str, worker: str, *, epoch: int | None = None) -> TaskRow | None:
         """Become the worker of a task that has not ended: increments its epoch.
 
-        Returns None for a task that has ended or is gone. The worker before, if it still runs,
-        is refused at its next `save_task` with its old epoch, and at its next `Store.append`.
+        The worker before, if it still runs, is refused at its next `save_task` with its old
+        epoch. Its process loses the lease of the task's session in the same transaction, so it
+        is also refused at its next `Store.append`.
+
+        Args:
+            task_id: The task.
+            worker: Who runs it from now on.
+            epoch: Only if the task still has this epoch: of several workers that want to take
+                over the tasks of a dead one, one succeeds.
+
+        Returns:
+            The task with its new epoch; None if it has ended, is gone, or has another epoch.
         """
         ...
 
@@ -115,20 +141,31 @@ class TaskStore(Protocol):
         """Return which of these tasks were asked to stop; one short query."""
         ...
 
-    async def ask(self, task_id: str, question: PermissionRequest | None) -> None:
-        """Store the question that a task waits with; None removes it and the answer."""
+    async def ask(
+        self, task_id: str, question: PermissionRequest | None, *, epoch: int | None = None
+    ) -> None:
+        """Store the question that a task waits with; None removes it and the answer.
+
+        Raises:
+            SessionBusy: As for `save_task`.
+            SessionNotFound: There is no such task.
+        """
         ...
 
     async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
         """Answer a question; the first answer counts.
 
         Raises:
-            SessionError: The question is not open.
+            SessionError: The question is not open: it was answered, or is no longer asked.
         """
         ...
 
     async def send(self, task_id: str, text: str) -> int:
-        """Add a message to a task; returns its number."""
+        """Add a message to a task; returns its number. Numbers begin at 1.
+
+        Raises:
+            SessionNotFound: There is no such task.
+        """
         ...
 
     async def messages(self, task_id: str, *, after: int = 0) -> list[TaskMessage]:
@@ -136,7 +173,7 @@ class TaskStore(Protocol):
         ...
 
     async def beat(self, worker: str) -> None:
-        """Note that a worker is alive."""
+        """Note that a worker of this process is alive; the first call registers it."""
         ...
 
     async def workers(self) -> list[WorkerRow]:
@@ -170,3 +207,24 @@ class TaskStore(Protocol):
     async def claim_schedule(self, row: ScheduleRow, *, next_at: float, task_id: str) -> bool:
         """Move a schedule to its next time; False when another worker did it first."""
         ...
+
+
+def task_not_found(task_id: str) -> SessionNotFound:
+    """Return the error for a task that does not exist."""
+    return SessionNotFound(f"there is no task {task_id}")
+
+
+def task_lost(row: TaskRow | None, task_id: str) -> SessionBusy:
+    """Return the error for a worker that no longer has a task."""
+    if row is None:
+        return SessionBusy(f"task {task_id} was deleted; nothing was written")
+    by = f" by worker {row.worker}" if row.worker else ""
+    return SessionBusy(f"task {task_id} was taken over{by}; nothing was written")
+
+
+def question_not_open(row: TaskRow | None, task_id: str, request_id: str) -> SessionError:
+    """Return the error for an answer that comes too late."""
+    asked = None if row is None else row.question
+    if asked is not None and asked.request_id == request_id:
+        return SessionError(f"the question of task {task_id} was answered already")
+    return SessionError(f"task {task_id} does not ask {request_id} (any more)")

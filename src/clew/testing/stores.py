@@ -25,7 +25,7 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
 from clew.stores.protocol import Store
-from clew.stores.record import StoredSession
+from clew.stores.record import AGENT_KIND, StoredSession
 
 StoreCheck = Callable[[Store], Awaitable[None]]
 
@@ -37,6 +37,13 @@ _E = TypeVar("_E", bound=Exception)
 def a_record(name: str, at: float = 1.0) -> SessionRecord:
     """Return the record of a session that began at a time."""
     return SessionRecord(id=SessionId(name), cwd="/work", created_at=at, updated_at=at)
+
+
+def agent_record(session_id: SessionId, *, parent: SessionId) -> StoredSession:
+    """Return the record of an agent's session."""
+    return StoredSession(
+        id=session_id, cwd="/work", created_at=1.0, updated_at=1.0, parent=parent, kind=AGENT_KIND
+    )
 
 
 def an_entry(number: int, text: str = "hello", at: float = 2.0) -> Entry:
@@ -249,6 +256,28 @@ async def lists_by_folder_and_by_parent(store: Store) -> None:
     assert await store.sessions(cwd="/work", parent=B) == []
 
 
+async def tells_agents_from_other_sessions(store: Store) -> None:
+    """Lists can leave out the sessions of agents, and these are deleted with their parent.
+
+    A fork of an agent is not an agent.
+    """
+    await store.create(a_record("a"))
+    await store.create(agent_record(B, parent=A))
+    await store.append(A, [an_entry(1, "a thread")])
+    await store.append(B, [an_entry(1, "a thread")])
+    fork = await store.fork(B)
+
+    assert {one.id for one in await store.sessions()} == {A, B, fork.id}
+    assert {one.id for one in await store.sessions(kind="")} == {A, fork.id}
+    assert [one.id for one in await store.sessions(kind="agent", parent=A)] == [B]
+    assert {hit.session.id for hit in await store.search("thread", kind="")} == {A, fork.id}
+    assert [hit.session.id for hit in await store.search("thread", kind="agent")] == [B]
+    assert (await store.record(B)).kind == "agent"
+    await store.create(agent_record(C, parent=fork.id))
+    await store.delete(A)
+    assert {one.id for one in await store.sessions()} == {C, fork.id}
+
+
 async def renames_and_deletes(store: Store) -> None:
     """A name is kept; a deleted session is gone with its entries, and its id is free."""
     await store.create(a_record("a"))
@@ -361,6 +390,7 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     keeps_a_snapshot,
     lists_the_newest_first,
     lists_by_folder_and_by_parent,
+    tells_agents_from_other_sessions,
     renames_and_deletes,
     forks,
     finds_words,

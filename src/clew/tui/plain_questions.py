@@ -6,7 +6,8 @@ from typing import Final
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.sanitize import sanitize
-from clew.tui.questions import MAX_LINES, add_bars, format_request, list_choices
+from clew.sdk.permission_requests import list_choices
+from clew.tui.questions import MAX_LINES, add_bars, format_request
 from clew.tui.standard_output import write_out
 from clew.tui.theme import Theme
 

@@ -11,9 +11,10 @@ from prompt_toolkit.layout import Layout
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.text import pluralize
+from clew.sdk.permission_requests import Choice
 from clew.tui.blocks import Notice
 from clew.tui.parts import Parts
-from clew.tui.questions import Choice, add_bars, format_target
+from clew.tui.questions import add_bars, format_target
 
 _ARM_AFTER: Final = 0.2
 """Seconds that a question is visible before keys answer it."""

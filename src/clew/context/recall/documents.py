@@ -11,13 +11,14 @@ from msgspec import Struct
 
 from clew.context.recall import RECALL
 from clew.context.recall.entry_text import (
+    entry_text,
     find_files,
     format_call,
     strip_boilerplate,
 )
 from clew.context.recall.query import Query
 from clew.context.recall.words import count_words, split_terms
-from clew.core.entries import Compacted, Entry, MessageAdded, Noted
+from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Reasoning, Role, Text, ToolCall, ToolResult
 
@@ -94,6 +95,8 @@ def _describe(entry: Entry, calls: Mapping[CallId, ToolCall]) -> tuple[str, list
             return summary, [make_mark("role", "summary")]
         case Noted(text=text):
             return text, [make_mark("role", "note")]
+        case TaskChanged():
+            return entry_text(entry), [make_mark("role", "note")]
         case _:
             return "", []
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from clew.core.entries import Compacted, Entry, MessageAdded, Noted
+from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
+from clew.core.tasks import TaskState
 
 _PATH_KEYS = ("file_path", "path", "filename", "notebook_path", "filePath")
 _COMMAND_KEYS = ("command", "cmd")
@@ -40,8 +41,18 @@ def entry_text(entry: Entry) -> str:
             return summary
         case Noted(text=text):
             return text
+        case TaskChanged(state=task, closed=False):
+            return format_task(task)
         case _:
             return ""
+
+
+def format_task(task: TaskState) -> str:
+    """Return how a background task ended, with its result; empty for one that has not ended."""
+    if not task.status.is_terminal:
+        return ""
+    head = f"background task {task.task_id} ({task.label}): {task.status}"
+    return "\n".join(filter(None, [head, task.error, task.result]))
 
 
 def strip_boilerplate(text: str) -> str:

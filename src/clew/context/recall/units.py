@@ -8,11 +8,12 @@ from clew.context.recall import RECALL
 from clew.context.recall.documents import LOOK_BACK
 from clew.context.recall.entry_text import (
     describe_status,
+    entry_text,
     find_files,
     format_call,
     strip_boilerplate,
 )
-from clew.core.entries import Compacted, Entry, MessageAdded, Noted
+from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
 
@@ -63,6 +64,8 @@ def _units(entry: Entry, read: ReadEntry) -> Iterator[Unit]:
         case Compacted(summary=summary) if summary:
             yield Unit(entry_id=entry.id, at=entry.at, role="summary", text=summary)
         case Noted(text=text):
+            yield Unit(entry_id=entry.id, at=entry.at, role="note", text=text)
+        case TaskChanged() if text := entry_text(entry):
             yield Unit(entry_id=entry.id, at=entry.at, role="note", text=text)
         case _:
             pass

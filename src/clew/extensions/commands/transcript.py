@@ -1,7 +1,7 @@
 """Commands that take something out of a session: /copy, /show and /export."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import SessionError
 from clew.core.messages import Message, Role
 from clew.core.redaction import redact
+from clew.core.tasks import TaskState
 from clew.core.text import one_line, pluralize
 from clew.extensions.commands.arguments import (
     Builtin,
@@ -29,7 +30,8 @@ from clew.extensions.commands.protocol import (
     CopyText,
     ShowEntry,
 )
-from clew.session.history import HistoryEntry, project_history
+from clew.session.history import BACKGROUND_TASK, HistoryEntry, project_history
+from clew.session.task_records import list_record_fields, read_task_records
 
 _PATH = 500
 _SHOWN = 200
@@ -101,11 +103,14 @@ async def _export(host: CommandHost, arguments: str) -> CommandResult:
     path = _place(host.cwd, name or f"clew-{host.session.session_id[:8]}.{ending}")
     history = project_history(host.session.journal.entries)
     values = host.session.state.tool_context.redact_values or ()
-    write = _write_json if as_json else _write_markdown
     title = host.name or f"Session {host.session.session_id}"
 
     def save() -> int:
-        text = write(title, history, values)
+        if as_json:
+            tasks = list_record_fields(read_task_records(host.session.journal.entries))
+            text = _write_json({"title": title, "history": history, **tasks}, values)
+        else:
+            text = _write_markdown(title, history, values)
         with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
             return file.write(text)
 
@@ -126,9 +131,9 @@ def _place(cwd: Path, name: str) -> Path:
         raise SessionError(f"there is no folder {one_line(name, _SHOWN)}") from error
 
 
-def _write_json(title: str, history: Sequence[HistoryEntry], values: Sequence[str]) -> str:
-    items: list[Any] = msgspec.to_builtins(history)
-    document = redact({"title": title, "history": items}, extra_values=values)
+def _write_json(document: Mapping[str, object], values: Sequence[str]) -> str:
+    plain: dict[str, Any] = msgspec.to_builtins(document)
+    document = redact(plain, extra_values=values)
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
@@ -143,6 +148,8 @@ def _sections(item: HistoryEntry) -> Iterator[str]:
     if message is None:
         if item.type in ("compaction", "clear", "rewind", "undo"):
             yield f"*{item.type} (#{item.id.partition('.')[0]})*"
+        if item.type == BACKGROUND_TASK:
+            yield from _task_sections(item)
         return
     match message.role:
         case Role.USER:
@@ -161,6 +168,17 @@ def _sections(item: HistoryEntry) -> Iterator[str]:
                     f"<details><summary>result of {result.name} (#{item.id}{failed})</summary>\n\n"
                     f"{_fence(result.text)}\n\n</details>"
                 )
+
+
+def _task_sections(item: HistoryEntry) -> Iterator[str]:
+    """Yield the Markdown of a background task when it starts and when it has ended."""
+    task = msgspec.convert(item.data, TaskState)
+    if item.data.get("closed"):
+        return
+    number = item.id.partition(".")[0]
+    yield f"*background task {task.task_id} {one_line(task.label)}: {task.status} (#{number})*"
+    if text := task.result or task.error:
+        yield f"<details><summary>result</summary>\n\n{_fence(text)}\n\n</details>"
 
 
 def _fence(text: str) -> str:

@@ -1,0 +1,1 @@
+"""`clew acp`: sessions for editors, over the Agent Client Protocol."""

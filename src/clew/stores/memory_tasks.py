@@ -1,0 +1,189 @@
+"""A task store in memory, for tests and for sessions that are not resumed; see `TaskStore`."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Collection
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from clew.core.events import PermissionRequest
+from clew.core.ids import SessionId
+from clew.core.permissions import PermissionAnswer
+from clew.core.tasks import TaskKind, TaskStatus
+from clew.stores.task_protocol import (
+    ScheduleRow,
+    TaskMessage,
+    TaskRow,
+    WorkerRow,
+    question_not_open,
+    task_lost,
+    task_not_found,
+)
+
+
+class MemoryTaskStore:
+    """Keeps tasks in dictionaries, until the process ends."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._rows: dict[str, TaskRow] = {}
+        self._messages: dict[str, list[TaskMessage]] = {}
+        self._beats: dict[str, float] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._schedules: dict[str, ScheduleRow] = {}
+
+    async def save_task(self, row: TaskRow, *, epoch: int | None = None) -> None:
+        """Insert or replace a task."""
+        task_id = row.state.task_id
+        stored = self._rows.get(task_id)
+        if epoch is not None:
+            self._check_epoch(task_id, epoch)
+        kept = stored or TaskRow(state=row.state)
+        if row.state.status.is_terminal:
+            kept = replace(kept, cancel_requested=False, question=None, answer=None)
+        self._put(
+            replace(kept, state=row.state, spec=row.spec, worker=row.worker, snapshot=row.snapshot)
+        )
+
+    async def task(self, task_id: str) -> TaskRow | None:
+        """Return a task."""
+        return self._rows.get(task_id)
+
+    async def tasks(
+        self,
+        *,
+        statuses: Collection[TaskStatus] | None = None,
+        session_id: SessionId | None = None,
+        cwd: str | None = None,
+        kind: TaskKind | None = None,
+        worker: str | None = None,
+        limit: int | None = None,
+    ) -> list[TaskRow]:
+        """Return tasks, the last changed first."""
+        found = [
+            row
+            for row in reversed(self._rows.values())
+            if (statuses is None or row.state.status in statuses)
+            and session_id in (None, row.state.session_id)
+            and cwd in (None, row.state.cwd)
+            and kind in (None, row.state.kind)
+            and worker in (None, row.worker)
+        ]
+        return sorted(found, key=lambda row: -row.updated_at)[:limit]
+
+    async def delete_task(self, task_id: str) -> None:
+        """Delete a task with its messages."""
+        self._rows.pop(task_id, None)
+        self._messages.pop(task_id, None)
+
+    async def claim(self, task_id: str, worker: str, *, epoch: int | None = None) -> TaskRow | None:
+        """Become the worker of a task that has not ended."""
+        row = self._rows.get(task_id)
+        if row is None or row.state.status.is_terminal or epoch not in (None, row.epoch):
+            return None
+        self._put(replace(row, worker=worker, epoch=row.epoch + 1))
+        return self._rows[task_id]
+
+    async def request_cancel(self, task_id: str) -> bool:
+        """Ask the worker to cancel a task."""
+        row = self._rows.get(task_id)
+        if row is None or row.state.status.is_terminal:
+            return False
+        self._rows[task_id] = replace(row, cancel_requested=True)
+        return True
+
+    async def find_cancelled(self, task_ids: Collection[str]) -> set[str]:
+        """Return which of these tasks were asked to stop."""
+        return {one for one in task_ids if one in self._rows and self._rows[one].cancel_requested}
+
+    async def ask(
+        self, task_id: str, question: PermissionRequest | None, *, epoch: int | None = None
+    ) -> None:
+        """Store the question that a task waits with."""
+        if epoch is not None:
+            self._check_epoch(task_id, epoch)
+        self._put(replace(self._find(task_id), question=question, answer=None))
+
+    async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
+        """Answer a question; the first answer counts."""
+        row = self._rows.get(task_id)
+        asked = None if row is None else row.question
+        if row is None or asked is None or asked.request_id != request_id or row.answer:
+            raise question_not_open(row, task_id, request_id)
+        self._put(replace(row, answer=answer))
+
+    async def send(self, task_id: str, text: str) -> int:
+        """Add a message to a task."""
+        self._find(task_id)
+        sent = self._messages.setdefault(task_id, [])
+        sent.append(TaskMessage(number=len(sent) + 1, text=text, at=self._clock()))
+        return len(sent)
+
+    async def messages(self, task_id: str, *, after: int = 0) -> list[TaskMessage]:
+        """Return the messages to a task, oldest first."""
+        return self._messages.get(task_id, [])[after:]
+
+    async def beat(self, worker: str) -> None:
+        """Note that a worker is alive."""
+        self._beats[worker] = self._clock()
+
+    async def workers(self) -> list[WorkerRow]:
+        """Return all workers that have not left."""
+        host, pid, now = socket.gethostname(), os.getpid(), self._clock()
+        return [
+            WorkerRow(worker=worker, host=host, pid=pid, silent=max(0.0, now - beat))
+            for worker, beat in sorted(self._beats.items())
+        ]
+
+    async def leave(self, worker: str) -> None:
+        """Remove a worker."""
+        self._beats.pop(worker, None)
+
+    async def put_blob(self, data: bytes) -> str:
+        """Store bytes under the SHA-256 of their content."""
+        name = sha256(data).hexdigest()
+        self._blobs[name] = data
+        return name
+
+    async def get_blob(self, name: str) -> bytes | None:
+        """Return stored bytes."""
+        return self._blobs.get(name)
+
+    async def save_schedule(self, row: ScheduleRow) -> None:
+        """Insert or replace a schedule."""
+        self._schedules[row.schedule_id] = row
+
+    async def schedules(self) -> list[ScheduleRow]:
+        """Return all schedules, the next one first."""
+        return sorted(self._schedules.values(), key=lambda row: (row.next_at, row.schedule_id))
+
+    async def delete_schedule(self, schedule_id: str) -> bool:
+        """Delete a schedule."""
+        return self._schedules.pop(schedule_id, None) is not None
+
+    async def claim_schedule(self, row: ScheduleRow, *, next_at: float, task_id: str) -> bool:
+        """Move a schedule to its next time."""
+        stored = self._schedules.get(row.schedule_id)
+        if stored is None or stored.next_at != row.next_at:
+            return False
+        moved = replace(stored, next_at=next_at, last_task_id=task_id)
+        self._schedules[row.schedule_id] = moved
+        return True
+
+    def _put(self, row: TaskRow) -> None:
+        """Store a row as the one that was changed last."""
+        self._rows.pop(row.state.task_id, None)
+        self._rows[row.state.task_id] = replace(row, updated_at=self._clock())
+
+    def _find(self, task_id: str) -> TaskRow:
+        try:
+            return self._rows[task_id]
+        except KeyError:
+            raise task_not_found(task_id) from None
+
+    def _check_epoch(self, task_id: str, epoch: int) -> None:
+        stored = self._rows.get(task_id)
+        if stored is None or stored.epoch != epoch:
+            raise task_lost(stored, task_id)

@@ -1,0 +1,387 @@
+"""`clew acp`, driven by the client of the official SDK: sessions, prompts and questions."""
+
+import base64
+import json
+from pathlib import Path
+
+import acp.schema
+import anyio
+import pytest
+from acp import RequestError
+
+from clew.sdk.launch import launch
+from clew.sdk.spec import SessionSpec
+from clew.testing.fake_openai import (
+    ScriptedResponse,
+    Stall,
+    delta,
+    error_response,
+    fake_openai,
+    text_response,
+    tool_call_response,
+)
+from tests.acp.editor import Editor, connect
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("ACP-1")]
+WRITE = json.dumps({"file_path": "new.txt", "content": "one\ntwo\n"})
+
+
+def stalling(*words: str) -> tuple[ScriptedResponse, Stall]:
+    """Return an answer that stops in its middle, and what it waits for."""
+    stall = Stall()
+    return ScriptedResponse(steps=[*(delta(content=word) for word in words), stall]), stall
+
+
+async def test_a_prompt_streams_its_answer_and_ends_the_turn(tmp_path: Path) -> None:
+    async with (
+        fake_openai(text_response("Hel", "lo")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        session_id = await desk.open()
+        result = await desk.ask(session_id, "hi")
+
+    assert result.stop_reason == "end_turn"
+    assert result.usage is not None
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (10, 2)
+    assert desk.editor.text() == "Hello"
+    assert {one["sessionId"] for one in desk.editor.updates} == {session_id}
+
+
+async def test_the_gauge_of_the_editor_is_the_context_state(tmp_path: Path) -> None:
+    async with (
+        fake_openai(text_response(*["word "] * 1_500)) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        session_id = await desk.open()
+        await desk.ask(session_id, "hi")
+        last = desk.editor.of("usage_update")[-1]
+        desk.editor.updates.clear()
+        await desk.ask(session_id, "/context")
+
+    assert (last["used"], last["size"]) == (1_510, 32_768)
+    assert "1,510 of 32,768" in desk.editor.text()
+
+
+async def test_a_write_is_asked_for_and_shown_as_a_diff(tmp_path: Path) -> None:
+    async with (
+        fake_openai(tool_call_response("Write", WRITE), text_response("done")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        result = await desk.ask(await desk.open(), "write it")
+
+    path = str(desk.cwd / "new.txt")
+    (question,) = desk.editor.questions
+    (start,) = desk.editor.of("tool_call")
+    *_, end = desk.editor.of("tool_call_update")
+    assert result.stop_reason == "end_turn"
+    assert Path(path).read_text() == "one\ntwo\n"
+    assert [option.kind for option in question.options] == [
+        "allow_once",
+        "allow_always",
+        "allow_always",
+        "reject_once",
+    ]
+    assert question.tool_call.tool_call_id == start["toolCallId"] == end["toolCallId"]
+    assert (start["kind"], start["title"]) == ("edit", "Write new.txt")
+    assert start["locations"] == [{"path": path}]
+    assert end["status"] == "completed"
+    assert end["content"] == [{"type": "diff", "path": path, "newText": "one\ntwo\n"}]
+
+
+@pytest.mark.parametrize("answer", ["no", "cancelled", "nonsense"])
+async def test_a_refused_call_fails_and_changes_nothing(tmp_path: Path, answer: str) -> None:
+    async with (
+        fake_openai(tool_call_response("Write", WRITE), text_response("ok")) as server,
+        connect(tmp_path, server.url, editor=Editor(answer=answer)) as desk,
+    ):
+        await desk.ask(await desk.open(), "write it")
+
+    assert desk.editor.of("tool_call_update")[-1]["status"] == "failed"
+    assert not (desk.cwd / "new.txt").exists()
+
+
+async def test_cancelling_ends_the_turn_and_keeps_what_was_said(tmp_path: Path) -> None:
+    answer, _ = stalling("Half", " an")
+    async with (
+        fake_openai(answer, text_response("again")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        session_id = await desk.open()
+        results: list[acp.PromptResponse] = []
+
+        async def ask() -> None:
+            results.append(await desk.ask(session_id, "talk"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            while desk.editor.text() != "Half an":
+                await anyio.lowlevel.checkpoint()
+            await desk.agent.cancel(session_id=session_id)
+        again = await desk.ask(session_id, "and now")
+
+    assert [one.stop_reason for one in results] == ["cancelled"]
+    assert again.stop_reason == "end_turn"
+    assert desk.editor.text() == "Half anagain"
+
+
+async def test_cancelling_withdraws_an_open_question(tmp_path: Path) -> None:
+    editor = Editor(answer="cancelled", answering=anyio.Event())
+    editor.answering = anyio.Event()
+    async with (
+        fake_openai(tool_call_response("Write", WRITE), text_response("ok")) as server,
+        connect(tmp_path, server.url, editor=editor) as desk,
+    ):
+        session_id = await desk.open()
+        results: list[acp.PromptResponse] = []
+
+        async def ask() -> None:
+            results.append(await desk.ask(session_id, "write it"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await editor.asked.wait()
+            await desk.agent.cancel(session_id=session_id)
+        editor.answering.set()
+
+    assert [one.stop_reason for one in results] == ["cancelled"]
+    assert not (desk.cwd / "new.txt").exists()
+
+
+async def test_a_loaded_session_is_shown_again(tmp_path: Path) -> None:
+    script = (tool_call_response("Write", WRITE), text_response("done"), text_response("more"))
+    async with fake_openai(*script) as server:
+        async with connect(tmp_path, server.url) as first:
+            session_id = await first.open()
+            await first.ask(session_id, "write it")
+        async with connect(tmp_path, server.url) as desk:
+            loaded = await desk.agent.load_session(cwd=str(desk.cwd), session_id=session_id)
+            shown = list(desk.editor.updates)
+            await desk.ask(session_id, "more")
+
+    kinds = [one["sessionUpdate"] for one in shown]
+    assert loaded.modes is not None
+    assert kinds[:4] == [
+        "user_message_chunk",
+        "tool_call",
+        "tool_call_update",
+        "agent_message_chunk",
+    ]
+    assert shown[0]["content"]["text"] == "write it"
+    assert shown[2]["status"] == "completed"
+    assert shown[2]["content"][0]["newText"] == "one\ntwo\n"
+    assert shown[3]["content"]["text"] == "done"
+    assert desk.editor.text() == "donemore"
+    ids = [one["toolCallId"] for one in desk.editor.of("tool_call")]
+    assert len(ids) == len(set(ids))
+
+
+async def test_sessions_are_listed_resumed_forked_and_closed(tmp_path: Path) -> None:
+    async with (
+        fake_openai(text_response("one"), text_response("two")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        session_id = await desk.open()
+        await desk.ask(session_id, "first words")
+        await desk.agent.close_session(session_id=session_id)
+        with pytest.raises(RequestError, match="is not open"):
+            await desk.ask(session_id, "hi")
+        listed = await desk.agent.list_sessions(cwd=str(desk.cwd))
+        await desk.agent.resume_session(cwd=str(desk.cwd), session_id=session_id)
+        fork = await desk.agent.fork_session(cwd=str(desk.cwd), session_id=session_id)
+        await desk.ask(fork.session_id, "second words")
+        with pytest.raises(RequestError, match="there is no session"):
+            await desk.agent.load_session(cwd=str(desk.cwd), session_id="none")
+
+    assert [(one.session_id, one.title) for one in listed.sessions] == [(session_id, "first words")]
+    assert desk.editor.of("user_message_chunk") == []
+    said = [message["content"] for message in server.requests[-1]["messages"][1:]]
+    assert fork.session_id != session_id
+    assert [text for text in said if text in ("first words", "one", "second words")] == [
+        "first words",
+        "one",
+        "second words",
+    ]
+
+
+async def test_modes_and_options_are_offered_and_changed(tmp_path: Path) -> None:
+    async with (
+        fake_openai(tool_call_response("Write", WRITE), text_response("ok")) as server,
+        connect(tmp_path, server.url, model="gpt-oss") as desk,
+    ):
+        opened = await desk.agent.new_session(cwd=str(desk.cwd), mcp_servers=[])
+        session_id = opened.session_id
+        await desk.agent.set_session_mode(session_id=session_id, mode_id="acceptEdits")
+        changed = await desk.agent.set_config_option(
+            session_id=session_id, config_id="effort", value="high"
+        )
+        for name, value in (("effort", "most"), ("colour", "red"), ("mode", "none")):
+            with pytest.raises(RequestError):
+                await desk.agent.set_config_option(
+                    session_id=session_id, config_id=name, value=value
+                )
+        await desk.ask(session_id, "write it")
+        other = await desk.agent.set_config_option(
+            session_id=session_id, config_id="model", value="m"
+        )
+        with pytest.raises(RequestError, match="no choice of reasoning effort"):
+            await desk.agent.set_config_option(
+                session_id=session_id, config_id="effort", value="low"
+            )
+
+    assert opened.modes is not None
+    assert opened.modes.current_mode_id == "default"
+    assert {one.id: one.current_value for one in other.config_options}["model"] == "m"
+    values = {one.id: one.current_value for one in changed.config_options}
+    assert values == {"mode": "acceptEdits", "model": "gpt-oss", "effort": "high"}
+    assert desk.editor.of("current_mode_update")[0]["currentModeId"] == "acceptEdits"
+    assert desk.editor.questions == []
+    assert (server.requests[-1]["model"], server.requests[-1]["reasoning_effort"]) == (
+        "gpt-oss",
+        "high",
+    )
+
+
+async def test_commands_are_offered_and_carried_out(tmp_path: Path) -> None:
+    async with fake_openai() as server, connect(tmp_path, server.url) as desk:
+        session_id = await desk.open()
+        result = await desk.ask(session_id, "/context")
+
+    (offered,) = desk.editor.of("available_commands_update")
+    names = {one["name"] for one in offered["availableCommands"]}
+    assert result.stop_reason == "end_turn"
+    assert {"context", "compact", "model"} <= names
+    assert not {"theme", "resume"} & names
+    assert "tokens" in desk.editor.text()
+    assert server.bodies == []
+
+
+async def test_a_prompt_has_images_links_and_resources(tmp_path: Path) -> None:
+    pixel = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+    async with (
+        fake_openai(text_response("seen")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        (desk.cwd / "linked.txt").write_text("LINKED CONTENT\n")
+        (desk.cwd / "secret.txt").write_text("NOT TO BE READ\n")
+        uri = (desk.cwd / "linked.txt").as_uri()
+        await desk.agent.prompt(
+            session_id=await desk.open(),
+            prompt=[
+                acp.schema.TextContentBlock(type="text", text="compare "),
+                acp.schema.ResourceContentBlock(type="resource_link", name="linked.txt", uri=uri),
+                acp.schema.ImageContentBlock(type="image", data=pixel, mime_type="image/png"),
+                acp.schema.EmbeddedResourceContentBlock(
+                    type="resource",
+                    resource=acp.schema.TextResourceContents(
+                        uri="file:///elsewhere/b.txt", text="EMBEDDED @secret.txt"
+                    ),
+                ),
+            ],
+        )
+
+    sent = server.bodies[0].decode()
+    assert "LINKED CONTENT" in sent
+    assert "EMBEDDED @secret.txt" in sent
+    assert "NOT TO BE READ" not in sent
+    assert pixel in sent
+
+
+async def test_the_todo_list_is_a_plan(tmp_path: Path) -> None:
+    todos = [
+        {"content": "Look", "status": "completed", "activeForm": "Looking"},
+        {"content": "Write", "status": "in_progress", "activeForm": "Writing"},
+    ]
+    call = tool_call_response("TodoWrite", json.dumps({"todos": todos}))
+    async with (
+        fake_openai(call, text_response("ok")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        await desk.ask(await desk.open(), "plan")
+
+    assert desk.editor.of("plan")[-1]["entries"] == [
+        {"content": "Look", "priority": "medium", "status": "completed"},
+        {"content": "Write", "priority": "medium", "status": "in_progress"},
+    ]
+
+
+async def test_a_failed_run_is_an_error_that_says_why(tmp_path: Path) -> None:
+    refused = error_response(400, {"error": {"message": "no such thing"}})
+    async with fake_openai(refused) as server, connect(tmp_path, server.url) as desk:
+        with pytest.raises(RequestError, match="no such thing"):
+            await desk.ask(await desk.open(), "hi")
+
+
+async def test_a_second_prompt_waits_and_a_third_is_refused(tmp_path: Path) -> None:
+    answer, _ = stalling("one")
+    async with (
+        fake_openai(answer, text_response("two")) as server,
+        connect(tmp_path, server.url) as desk,
+    ):
+        session_id = await desk.open()
+        ends: list[str] = []
+        refused = anyio.Event()
+
+        async def ask(text: str) -> None:
+            try:
+                ends.append((await desk.ask(session_id, text)).stop_reason)
+            except RequestError as error:
+                ends.append(str(error.code))
+                refused.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, "first")
+            while desk.editor.text() != "one":
+                await anyio.lowlevel.checkpoint()
+            tasks.start_soon(ask, "second")
+            tasks.start_soon(ask, "third")
+            await refused.wait()
+            await desk.agent.cancel(session_id=session_id)
+
+    assert ends == ["-32600", "cancelled", "cancelled"]
+
+
+async def test_wrong_lines_get_errors_and_the_connection_lives(tmp_path: Path) -> None:
+    async with fake_openai(text_response("ok")) as server, connect(tmp_path, server.url) as desk:
+        for line in (
+            b"nonsense\n",
+            b"[]\n",
+            b"{}\n",
+            b'{"jsonrpc":"2.0","method":"session/unknown"}\n',
+            b'{"jsonrpc":"2.0","id":"x","method":"session/cancel","params":{"sessionId":"s"}}\n',
+            b"\xff\xfe\n",
+        ):
+            await desk.transport.send_raw(line)
+        with pytest.raises(RequestError, match="there is no method") as unknown:
+            await desk.agent.ext_method("clew/none", {})
+        with pytest.raises(RequestError, match="wrong parameters") as wrong:
+            await desk.agent._conn.send_request("session/new", {"cwd": 7})
+        with pytest.raises(RequestError, match="not an absolute path"):
+            await desk.agent.new_session(cwd="relative")
+        result = await desk.ask(await desk.open(), "hi")
+
+    assert (unknown.value.code, wrong.value.code) == (-32601, -32602)
+    assert result.stop_reason == "end_turn"
+
+
+async def test_an_editor_that_leaves_in_mid_run_loses_nothing(tmp_path: Path) -> None:
+    answer, _ = stalling("Half", " an")
+    async with fake_openai(answer) as server:
+        async with connect(tmp_path, server.url) as desk, anyio.create_task_group() as tasks:
+            session_id = await desk.open()
+
+            async def ask() -> None:
+                with pytest.raises((ConnectionError, RequestError)):
+                    await desk.ask(session_id, "talk")
+
+            tasks.start_soon(ask)
+            while desk.editor.text() != "Half an":
+                await anyio.lowlevel.checkpoint()
+            await desk.agent.close()
+        environ = {"HOME": str(tmp_path), "CLEW_HOME": str(tmp_path / "clew")}
+        async with launch(
+            SessionSpec(cwd=str(desk.cwd), resume=session_id), environ=environ
+        ) as launched:
+            messages = launched.session.get_messages()
+
+    assert [message.text for message in messages] == ["talk", "Half an"]
+    assert messages[-1].interrupted
