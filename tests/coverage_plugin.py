@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
-MEASURED = frozenset({"context", "core", "requirements_shown", "sdk", "session"})
+MEASURED = frozenset({"context", "core", "requirements_shown"})
 """The folders of tests that are traced."""
 
 PACKAGES = ("clew.context", "clew.core")

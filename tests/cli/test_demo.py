@@ -67,7 +67,9 @@ async def test_a_killed_demo_can_be_resumed_with_all_that_was_acknowledged(
     monkeypatch.setenv("CLEW_HOME", env["CLEW_HOME"])
     seen = ""
     with anyio.fail_after(115):
-        async with await anyio.open_process([*CLEW, "demo"], env=env, cwd=tmp_path) as process:
+        async with await anyio.open_process(
+            [*CLEW, "demo", "--window", "1536"], env=env, cwd=tmp_path
+        ) as process:
             assert process.stdout is not None
             async for piece in process.stdout:
                 seen += piece.decode()

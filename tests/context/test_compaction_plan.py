@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
-from clew.context.compaction_plan import compact_by_rules
+from clew.context.compaction_plan import compact_by_rules, find_gain_fault
 from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -356,3 +356,14 @@ def test_a_replacement_shortens_text_and_arguments_and_nothing_else() -> None:
 
     shorter = replace(call, arguments='{"content":"…"}')
     assert view.items[1].message.parts == (Text("short"), shorter, other)
+
+
+@pytest.mark.req("CMP-9")
+def test_a_summary_longer_than_what_it_replaces_is_never_worth_it() -> None:
+    view = fold(entries_of(added(user("one"), assistant("two"), user("three"))))
+    plan = Reduce(dropped=(view.items[0], view.items[1]))
+    words = WrittenSummary(text="many words " * 50, author="rules")
+    body = build_compaction(view, plan, words, trigger="overflow", strategy="t")
+
+    assert find_gain_fault(body, must=True).endswith("longer than the text it replaces")
+    assert find_gain_fault(body, must=False) == "it would save too little"

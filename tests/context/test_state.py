@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.view import fold
-from clew.context.window_state import compute_state
+from clew.context.window_state import compute_state, describe_load
 from clew.core.context_state import Basis, Status
-from clew.core.entries import Body, Cleared, Entry, MessageAdded, SetupChanged
+from clew.core.entries import Body, Cleared, Entry, MessageAdded, PinChanged, SetupChanged
 from clew.core.errors import ConfigError
+from clew.core.ids import EntryId
 from clew.core.messages import Reasoning, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
@@ -150,3 +151,13 @@ def test_a_policy_with_other_thresholds_keeps_all_else() -> None:
     assert changed.usage_floor == 7
     with pytest.raises(ConfigError, match="block threshold"):
         policy.with_thresholds(block=1.5)
+
+
+def test_the_load_of_a_window_names_pins_that_fill_most_of_it() -> None:
+    pinned = PinChanged(target=EntryId(2), pinned=True)
+    view = fold(entries_of([SETUP, LONG, pinned]))
+
+    text = describe_load(view, compute_state(view, T, window=4_000))
+
+    assert text.startswith("Most of it is pinned messages (")
+    assert "Unpin what you do not need" in text

@@ -1,5 +1,7 @@
 """Every strategy: deterministic, keeps pairs, reaches its budget or says why not."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -441,6 +443,7 @@ def test_a_function_of_ones_own_is_asked_every_time_and_may_keep_all_or_nothing(
 
     assert custom.due(view, used=0, threshold=None)
     assert custom.target(100) == 100
+    assert isinstance(custom.plan(view, Budget(limit=9, tail=9, words=9, summary=9)), Stuck)
     assert isinstance(compact_to(view, render(view)), Stuck)
     fresh = compact_to(view, [user("new"), assistant("words"), *last])
     assert isinstance(fresh, Compacted)
@@ -469,3 +472,22 @@ def test_the_largest_results_are_truncated_when_a_request_is_still_too_large() -
     assert after(view, body).units < view.units - 150
     assert plan_squeeze(view_of(*talk(2)), excess=200) is None
     assert plan_squeeze(view_of(*talk(2)), excess=200, only_results=False) is not None
+
+
+@pytest.mark.req("CMP-3")
+@pytest.mark.parametrize(
+    ("pick", "why"),
+    [
+        (lambda messages: "text", "must return a list of messages"),
+        (lambda messages: [], "invalid history: it is empty"),
+        (lambda messages: messages[2:], "left out message #2, which must stay"),
+    ],
+)
+def test_a_custom_strategy_that_breaks_its_rules_is_refused(
+    pick: Callable[[tuple[Message, ...]], list[Message]], why: str
+) -> None:
+    view = view_of(*talk(3), PinChanged(target=EntryId(2), pinned=True))
+    messages = render(view)
+
+    with pytest.raises(ConfigError, match=why):
+        compact_to(view, pick(messages))

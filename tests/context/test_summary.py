@@ -17,6 +17,7 @@ from clew.context.items import Item, Items
 from clew.context.policy import ContextPolicy
 from clew.context.strategies.tiered import Tiered
 from clew.context.summary_prompt import (
+    build_summary_instruction,
     build_summary_prompt,
     format_facts,
     format_transcript,
@@ -366,3 +367,13 @@ def test_a_digest_of_messages_without_entries_names_no_numbers() -> None:
 )
 def test_the_section_is_found_and_ends_at_the_next_heading(notes: str, found: str) -> None:
     assert find_compact_instructions(notes) == found
+
+
+@pytest.mark.req("CMP-8")
+def test_the_instruction_at_the_end_of_a_conversation_says_what_stays_and_how_long() -> None:
+    plain = build_summary_instruction(kept=6, max_words=300).text
+    focused = build_summary_instruction(kept=6, max_words=300, instructions="Keep names.").text
+
+    assert "The last 6 messages" in plain
+    assert "at most 300 words" in plain
+    assert focused.removeprefix(plain) == "\n\nAdditional focus:\nKeep names."

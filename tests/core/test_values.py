@@ -4,7 +4,13 @@ import msgspec
 import pytest
 
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
-from clew.core.errors import MissingExtra, ProviderBusy
+from clew.core.errors import (
+    AnswerRejected,
+    BackgroundTaskError,
+    ContextOverflow,
+    MissingExtra,
+    ProviderBusy,
+)
 from clew.core.ids import new_call_id, new_session_id
 from clew.core.messages import (
     Image,
@@ -17,6 +23,10 @@ from clew.core.messages import (
     tool_result,
     user,
 )
+from clew.core.redaction import redact
+from clew.core.redaction.marks import find_mark
+from clew.core.secret_variables import is_secret_variable
+from clew.core.tasks import TaskErrorCategory, TaskStatus, TimeoutReason
 from clew.core.usage import Usage
 
 READ = ToolCall(call_id=new_call_id(), name="Read")
@@ -105,3 +115,42 @@ def test_cache_writes_for_an_hour_add_up_and_are_stored_only_where_there_are_any
 def test_session_ids_differ_and_are_safe_as_file_names() -> None:
     assert new_session_id() != new_session_id()
     assert new_session_id().isalnum()
+
+
+def test_errors_of_answers_and_tasks_say_what_was_wrong() -> None:
+    overflow = ContextOverflow("too long", provider="openai", limit=8_000)
+    rejected = AnswerRejected("no", errors=("a is missing",))
+    failed = BackgroundTaskError(
+        "silent for 240 s",
+        category=TaskErrorCategory.TIMEOUT,
+        timeout_reason=TimeoutReason.IDLE,
+        partial="half",
+    )
+
+    assert (overflow.limit, rejected.errors) == (8_000, ("a is missing",))
+    assert (failed.category, failed.timeout_reason, failed.partial, failed.recoverable) == (
+        *(TaskErrorCategory.TIMEOUT, TimeoutReason.IDLE, "half", False),
+    )
+
+
+def test_three_states_of_a_task_are_final() -> None:
+    final = [status for status in TaskStatus if status.is_terminal]
+
+    assert final == [TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [("GITHUB_TOKEN", True), ("api_key", True), ("PWD", False), ("PUBLIC_KEY", False)],
+)
+def test_secret_variables_are_known_by_their_names(name: str, is_secret: bool) -> None:  # noqa: FBT001
+    assert is_secret_variable(name) is is_secret
+
+
+def test_a_redaction_mark_is_found_anywhere_in_a_document() -> None:
+    key = "sk-proj-" + "a1B2" * 12
+    marked = redact(f"key {key}")
+
+    assert marked != f"key {key}"
+    assert find_mark({"a": ["plain", {"b": marked}], "n": 1}) in marked
+    assert find_mark({"a": ["plain", ("words",)]}) == ""

@@ -316,13 +316,13 @@ async def test_agents_are_listed_and_run(tmp_path: Path) -> None:
 
         listed = await host.run("/agent")
         done = await host.run("/agent run Explore look at the parser")
-        nobody = await host.run("/agent run nobody go")
+        nobody = await host.run("/agent run --type nobody go")
         silent = await host.run("/agent run Explore")
 
         assert "Explore" in listed.message
         assert done.message == "Explore did: look at the parser"
-        assert done.data == {"agent": "Explore"}
-        assert "there is no agent nobody" in nobody.message
+        assert done.data == {"agent": "Explore", "agent_id": "agent-1"}
+        assert "there is no agent 'nobody'" in nobody.message
         assert "Explore" in nobody.message
         assert "the task is missing" in silent.message
         assert not nobody.success

@@ -27,12 +27,13 @@ from clew.core.errors import (
     SessionError,
     StoreUnavailable,
 )
-from clew.core.events import Envelope, TaskStage
+from clew.core.events import Envelope
 from clew.core.ids import SessionId
 from clew.core.messages import ToolCall, ToolResult
 from clew.core.models import ModelFacts
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.core.results import ExecutionResult
+from clew.core.task_events import TaskStage
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import Command, CommandModule, CommandResult
 from clew.providers.embedded.process import LaunchOptions, start_server

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.entries import Entry, MessageAdded
 from clew.core.events import (
-    BackgroundTaskEvent,
     CompactionEnded,
     CompactionFailed,
     CompactionProgress,
@@ -28,7 +27,6 @@ from clew.core.events import (
     RunInterrupted,
     ServerToolEnded,
     ServerToolStarted,
-    TaskStage,
     TextDelta,
     TodosChanged,
     ToolEnded,
@@ -42,6 +40,7 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolResult
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.todos import TodoItem
 from clew.tui.blocks import (
     AgentNote,

@@ -46,7 +46,7 @@ def locate_problem(loaded: LoadedSettings, problem: str) -> str:
 
 def _redact(path: tuple[str, ...], value: Any, environ: Mapping[str, str]) -> Any:
     match path:
-        case (("provider" | "providers"), *_):
+        case (("provider" | "providers" | "mcpServers"), *_):
             return _redact_provider(path, value, environ)
         case ("env", name):
             return REDACTED if is_secret_variable(name) else _clean(name, str(value))

@@ -25,7 +25,7 @@ from clew.config.documents import (
     locate_error,
     parse_document,
 )
-from clew.config.schema import SettingsFile
+from clew.config.schema import McpServerSection, SettingsFile
 from clew.core.errors import ConfigError
 from clew.files.safe_read import NotRegularFile, read_regular
 from clew.hooks.settings import HookSource, HookTable, parse_hooks
@@ -46,6 +46,7 @@ _ADDITIVE = frozenset(
     {
         *(("permissions", name) for name in ("allow", "ask", "deny", "additionalDirectories")),
         ("context", "protect"),
+        ("mcp", "disabled"),
     }
 )
 """Lists to which every layer adds."""
@@ -76,6 +77,8 @@ class FileFormat(StrEnum):
     """Clew's own: an unknown key is an error."""
     CLAUDE = "claude"
     """Claude Code's: it has many keys that Clew does not use."""
+    MCP = "mcp"
+    """`.mcp.json`: the MCP servers of a project, as many programs read it."""
 
 
 class SettingsPath(Struct, frozen=True, kw_only=True):
@@ -157,11 +160,11 @@ def parse_layer(place: SettingsPath, content: bytes) -> Layer:
     """
     data = parse_document(content, place.path)
     unused: tuple[KeyPath, ...] = ()
-    is_claude = place.format is FileFormat.CLAUDE
-    if is_claude:
-        data, unused = _translate_claude(data)
+    is_tolerant = place.format is not FileFormat.CLEW
+    if is_tolerant:
+        data, unused = _translate(place.format, data)
     try:
-        found = check_document(data, SettingsFile, tolerant=is_claude)
+        found = check_document(data, SettingsFile, tolerant=is_tolerant)
         rules = _parse_rules(found, place)
     except InvalidSetting as error:
         raise locate_error(error, content, place.path) from error
@@ -185,12 +188,12 @@ def find_layer_mistakes(place: SettingsPath) -> list[str]:
         data = parse_document(content, place.path)
     except ConfigError as error:
         return [str(error)]
-    is_claude = place.format is FileFormat.CLAUDE
-    if is_claude:
-        data, _ = _translate_claude(data)
-    found = find_mistakes(data, SettingsFile, tolerant=is_claude)
+    is_tolerant = place.format is not FileFormat.CLEW
+    if is_tolerant:
+        data, _ = _translate(place.format, data)
+    found = find_mistakes(data, SettingsFile, tolerant=is_tolerant)
     if not found:
-        found = _find_wrong_rules(check_document(data, SettingsFile, tolerant=is_claude), place)
+        found = _find_wrong_rules(check_document(data, SettingsFile, tolerant=is_tolerant), place)
     return [str(locate_error(error, content, place.path)) for error in found]
 
 
@@ -274,6 +277,7 @@ def _all_paths(cwd: Path, user_home: Path, clew_home: Path) -> Iterator[Settings
     for name in ("clew.toml", "settings.json"):
         yield _user_path(clew_home / name, user_home, FileFormat.CLEW)
     yield _user_path(user_home / ".claude" / "settings.json", user_home, FileFormat.CLAUDE)
+    yield _project_path(cwd, ".mcp.json", FileFormat.MCP)
     yield _project_path(cwd, "clew.toml", FileFormat.CLEW)
     for folder, file_format in ((".clew", FileFormat.CLEW), (".claude", FileFormat.CLAUDE)):
         for name in ("settings.json", "settings.local.json"):
@@ -291,6 +295,29 @@ def _project_path(cwd: Path, name: str, file_format: FileFormat) -> SettingsPath
     return SettingsPath(
         path=cwd / name, label=name, scope=SettingsScope.PROJECT, format=file_format, root=cwd
     )
+
+
+def _translate(
+    file_format: FileFormat, data: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[KeyPath, ...]]:
+    """Translate a file of another program; also return the paths without an equivalent."""
+    return (_translate_mcp if file_format is FileFormat.MCP else _translate_claude)(data)
+
+
+def _translate_mcp(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[KeyPath, ...]]:
+    """Keep the servers that Clew can start: one that it cannot should not stop a session."""
+    servers, unused = data.get("mcpServers"), [(key,) for key in data if key != "mcpServers"]
+    if not isinstance(servers, dict):
+        return ({} if servers is None else {"mcpServers": servers}), tuple(unused)
+    found: dict[str, Any] = {}
+    wrong: list[KeyPath] = []
+    for name, server in servers.items():
+        is_server = isinstance(server, dict)
+        if is_server and not find_mistakes(server, McpServerSection, tolerant=True):
+            found[name] = server
+        else:
+            wrong.append(("mcpServers", name))
+    return {"mcpServers": found}, (*unused, *wrong)
 
 
 def _translate_claude(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[KeyPath, ...]]:
@@ -312,6 +339,11 @@ def _translate_claude(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[KeyPa
             del found["model"]
             unused.append(("model",))
     return found, tuple(unused)
+
+
+def _is_whole(path: Names) -> bool:
+    """Return whether a higher layer replaces the object at `path` as a whole."""
+    return path in _REPLACED_WHOLE or (len(path) == 2 and path[0] == "mcpServers")
 
 
 def _parse_rules(found: CheckedDocument, place: SettingsPath) -> dict[str, tuple[Rule, ...]]:
@@ -339,7 +371,7 @@ def _merge(low: Mapping[str, Any], high: Mapping[str, Any], path: Names) -> dict
     for key, new in high.items():
         here = (*path, key)
         old = merged.get(key)
-        if isinstance(old, dict) and isinstance(new, dict) and here not in _REPLACED_WHOLE:
+        if isinstance(old, dict) and isinstance(new, dict) and not _is_whole(here):
             merged[key] = _merge(old, new, here)
         elif isinstance(old, list) and isinstance(new, list) and is_additive(here):
             both = [*old, *new]
@@ -352,7 +384,7 @@ def _merge(low: Mapping[str, Any], high: Mapping[str, Any], path: Names) -> dict
 def _iter_values(document: Mapping[str, Any], path: Names) -> Iterator[tuple[Names, Any]]:
     for key, value in document.items():
         here = (*path, key)
-        if isinstance(value, dict) and value and here not in _REPLACED_WHOLE:
+        if isinstance(value, dict) and value and not _is_whole(here):
             yield from _iter_values(value, here)
         else:
             yield here, value

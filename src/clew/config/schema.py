@@ -309,6 +309,61 @@ class StatusLineSection(Section, frozen=True):
     padding: Maybe[Annotated[int, Meta(ge=0, le=20), _about("Spaces before the line; 0.")]] = UNSET
 
 
+class McpOAuthSection(Section, frozen=True):
+    """How to log in to an MCP server."""
+
+    client_id: Maybe[Annotated[str, _about("The id of a client that you registered.")]] = UNSET
+    callback_port: Maybe[
+        Annotated[int, Meta(ge=1, le=65_535), _about("The port for the browser's answer.")]
+    ] = UNSET
+    scope: Maybe[Annotated[str, _about("The scopes to ask for, separated by blanks.")]] = UNSET
+
+
+class McpServerSection(Section, frozen=True):
+    """An MCP server, in the format of Claude Code."""
+
+    type: Maybe[
+        Annotated[Literal["stdio", "http", "streamable-http", "sse"], _about("The transport.")]
+    ] = UNSET
+    command: Maybe[Annotated[str, Meta(min_length=1), _about("The program to start.")]] = UNSET
+    args: Annotated[list[str], _about("Its arguments.")] = []
+    env: Annotated[
+        dict[str, str | bool | int | float],
+        _about("Environment variables of the program; it gets few others."),
+    ] = {}
+    cwd: Maybe[Annotated[str, _about("Where it runs; by default the project's folder.")]] = UNSET
+    url: Maybe[Annotated[str, Meta(min_length=1), _about("The address of a server.")]] = UNSET
+    headers: Annotated[dict[str, str], _about("HTTP headers of every request to it.")] = {}
+    timeout: Maybe[
+        Annotated[_Amount, _about("Milliseconds that a call may take without progress; 120000.")]
+    ] = UNSET
+    disabled: Maybe[Annotated[bool, _about("Do not start this server; false.")]] = UNSET
+    oauth: Maybe[McpOAuthSection] = UNSET
+
+
+class McpSection(Section, frozen=True):
+    """How Clew uses MCP servers."""
+
+    defer_threshold: Maybe[
+        Annotated[
+            float,
+            Meta(ge=0, le=1),
+            _about("Share of the context window above which tools are loaded on demand; 0.1."),
+        ]
+    ] = UNSET
+    startup_wait: Maybe[
+        Annotated[
+            int,
+            Meta(ge=0, le=60_000),
+            _about("Milliseconds that the first prompt waits for servers to start; 3000."),
+        ]
+    ] = UNSET
+    sampling: Maybe[
+        Annotated[bool, _about("Let servers ask the session's model, at your cost; false.")]
+    ] = UNSET
+    disabled: Annotated[list[str], _about("Names of servers that are not started.")] = []
+
+
 class SettingsFile(Section, frozen=True):
     """Settings of Clew. See docs/settings.md."""
 
@@ -336,3 +391,7 @@ class SettingsFile(Section, frozen=True):
     sandbox: SandboxSection = SandboxSection()
     terminal: TerminalSection = TerminalSection()
     status_line: Maybe[StatusLineSection] = UNSET
+    mcp_servers: Annotated[
+        dict[str, McpServerSection], _about("MCP servers by name, in the format of Claude Code.")
+    ] = {}
+    mcp: McpSection = McpSection()

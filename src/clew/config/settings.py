@@ -28,6 +28,8 @@ from clew.config.layers import (
 from clew.config.schema import (
     ContextSection,
     LegacySection,
+    McpSection,
+    McpServerSection,
     ProfileSection,
     SandboxSection,
     SessionSection,
@@ -90,6 +92,9 @@ class Settings:
     sandbox: SandboxSection = field(default_factory=SandboxSection)
     terminal: TerminalSection = field(default_factory=TerminalSection)
     status_line: StatusLineSection | None = None
+    mcp_servers: Mapping[str, McpServerSection] = field(default_factory=dict, repr=False)
+    """As written; `clew.sdk.mcp_servers` resolves them."""
+    mcp: McpSection = field(default_factory=McpSection)
     unused: tuple[UnusedKey, ...] = ()
 
 
@@ -116,6 +121,8 @@ def build_settings(
         sandbox=file.sandbox,
         terminal=file.terminal,
         status_line=file.status_line or None,
+        mcp_servers=file.mcp_servers,
+        mcp=file.mcp,
         unused=tuple(
             UnusedKey(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
         ),

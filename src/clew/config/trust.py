@@ -139,7 +139,7 @@ _MODES = tuple(str(mode) for mode in PermissionMode)
 """The strictest first."""
 _MAX_SHOWN = 200
 _BY_DANGER: tuple[tuple[str, ...], ...] = (
-    ("hooks.", "statusLine", "tools"),
+    ("hooks.", "statusLine", "tools", "mcpServers."),
     ("env.",),
     ("currentProvider", "provider"),
     ("permissions.allow",),
@@ -237,6 +237,7 @@ _HARMLESS = frozenset(
         ("$schema",),
         ("disableAllHooks",),  # in a project it only disables the project's own hooks
         ("language",),
+        ("mcp", "disabled"),
         ("permissions", "ask"),
         ("permissions", "deny"),
         ("permissions", "disableBypassPermissionsMode"),
@@ -322,10 +323,12 @@ def _reasons(path: Names, value: Any) -> Iterator[str]:
             yield f"chooses the provider {value}"
         case ("env", name):
             yield f"sets the environment variable {name}"
-        case ("model",) | ("context", "compactionModel"):
-            yield f"chooses the model {value}"
-        case ("context", "strategy") if _names_a_model(path, value):
-            yield f"chooses the model {value['summaryModel']}"
+        case ("mcpServers", _):
+            yield _describe_server(value)
+        case ("model",) | ("context", ("compactionModel" | "strategy")) if model := _find_model(
+            value
+        ):
+            yield f"chooses the model {model}"
         case (("provider" | "providers"), *_):
             yield "changes the connection to a provider"
         case _:
@@ -337,6 +340,17 @@ def _describe(path: Names, value: Any) -> str:
         return f"runs `{value}` for the status line"
     too_low = ", too low to work with" if _is_crippling(path, value) else ""
     return f"would be {str(value).lower()}{too_low}"
+
+
+def _find_model(value: Any) -> str:
+    found = value.get("summaryModel", "") if isinstance(value, dict) else value
+    return "" if found == _SAME_MODEL else str(found)
+
+
+def _describe_server(server: Mapping[str, Any]) -> str:
+    if "command" in server:
+        return f"starts `{' '.join((server['command'], *server.get('args', ())))}`"
+    return f"connects to {_host(server.get('url', ''))}"
 
 
 def _host(address: str) -> str:

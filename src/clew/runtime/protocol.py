@@ -92,6 +92,8 @@ class TaskFacts(Struct, frozen=True, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     cost_usd: float | None = None
+    result: str | None = None
+    """What there is of the result, for a task that is cancelled."""
     worktree_path: str | None = None
     branch_name: str | None = None
     preview: str | None = None

@@ -10,23 +10,21 @@ from msgspec import Struct
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
-from clew.config.settings import LoadedSettings
+from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
-from clew.core.permissions import PermissionMode, Verdict
-from clew.core.redaction import redact
+from clew.core.permissions import PermissionMode
 from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
-from clew.hooks.context import AgentTask, HookContext, RuleMatcher
-from clew.hooks.protocol import HookInput, Hooks, NoHooks
-from clew.hooks.runner import HookRunner
-from clew.permissions.policy import Policy
-from clew.permissions.rules import parse_rule
 from clew.providers.registry import FAMILIES, find_family, split_options
+from clew.sdk.agent_setup import AgentSetup, connect_parent
+from clew.sdk.agent_tool import AgentTool
+from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
+from clew.sdk.mcp_prompts import McpCommandSource
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
@@ -39,26 +37,28 @@ from clew.sdk.permissions import (
     list_denied,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
+from clew.sdk.session_hooks import make_hooks
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
     Blueprint,
+    McpAccess,
     SessionParts,
     offers_agents,
+    select_agent_tools,
     write_prompt,
 )
-from clew.sdk.session_tasks import SessionTasks, join_facts
-from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner, AgentTool
+from clew.sdk.session_tasks import join_facts
+from clew.sdk.task_runners import make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.model_call import ask_aside
 from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
-from clew.tools.protocol import Tool, ToolContext
+from clew.tools.protocol import Tool
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -88,9 +88,12 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
     )
     store = _find_store(blueprint)
     built: BuiltSession | None = None
+    mcp = _open_servers(blueprint, scan.loaded)
     try:
         session_id = await _session_id(options, store)
-        built = await to_thread.run_sync(_Builder(blueprint, scan, store, session_id).build)
+        built = await to_thread.run_sync(
+            _Builder(blueprint, scan, store, session_id, mcp=mcp).build
+        )
         parts = built.parts
         _check_mode(options, scan)
         await parts.session.open()
@@ -100,6 +103,8 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             await parts.session.set_permission_mode(mode)
     except BaseException:
         with anyio.CancelScope(shield=True):
+            if mcp is not None:
+                mcp.unsubscribe()
             if built is not None:
                 await built.parts.session.shutdown()
             if blueprint.owns_store:
@@ -116,6 +121,18 @@ def _find_store(blueprint: Blueprint) -> Store:
     return options.get("store") or SqliteStore(database)
 
 
+def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
+    brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
+    is_used = loaded.settings.mcp_servers or any(
+        one.label == ".mcp.json" for one in loaded.settings.unused
+    )
+    if brings_tools or not is_used:
+        return None
+    from clew.sdk.mcp_servers import open_servers  # noqa: PLC0415 - few sessions have servers
+
+    return open_servers(blueprint, loaded)
+
+
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
     """Reject a mode that the settings forbid, before anything is opened."""
     mode = options.get("permission_mode")
@@ -126,7 +143,7 @@ def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
 async def _session_id(options: InteractiveOptions, store: Store) -> SessionId | None:
     wanted = options.get("resume_session_id")
     if wanted is None:
-        return None
+        return SessionId(own) if (own := options.get("session_id")) else None
     if options.get("fork_session"):
         return (await store.fork(SessionId(wanted))).id
     return (await store.record(SessionId(wanted))).id
@@ -136,7 +153,13 @@ class _Builder:
     """Builds the parts of one session; blocks."""
 
     def __init__(
-        self, blueprint: Blueprint, scan: ProjectScan, store: Store, session_id: SessionId | None
+        self,
+        blueprint: Blueprint,
+        scan: ProjectScan,
+        store: Store,
+        session_id: SessionId | None,
+        *,
+        mcp: McpAccess | None,
     ) -> None:
         self._blueprint = blueprint
         self._options = blueprint.options
@@ -144,6 +167,7 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
+        self._mcp = mcp
         self._origins: Mapping[str, str] = {}
         self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
@@ -157,34 +181,25 @@ class _Builder:
         memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
         language = options.get("language") or self._settings.language
         shared = self._build_shared_options()
-        agents = self._agents(tools, gate, shared)
-        callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
+        setup = self._make_agent_setup(tools, gate, shared)
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        tasks = SessionTasks(
-            lambda: commands.session,
-            bus=blueprint.bus,
-            host=blueprint.host,
-            make_runners=lambda: options.get("background_task_runners", ()),
-            max_concurrent=options.get("max_background_tasks"),
-        )
-        agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        tasks = make_tasks(blueprint, commands, setup)
+        agents = Agents(setup, tasks)
+        setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
+        execute = ExecuteCommand(registry, lambda: commands, skills=False)
         session = options.get("session") or self._session(
             {
                 **shared,
-                **callbacks,
+                **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [
-                    *tools,
-                    ExecuteCommand(registry, lambda: commands, skills=False),
-                    ExitPlanMode(gate, commands.set_mode),
-                    *([AgentTool(agents)] if offers_agents(options) else []),
-                ],
+                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
             }
         )
-        agents.parent = session
+        connect_parent(setup, session)
         parts = SessionParts(
             blueprint=blueprint,
             scan=self._scan,
@@ -201,10 +216,31 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=(*self._scan.warnings, *self._tool_warnings),
+            warnings=self._list_warnings(),
+            mcp=self._mcp,
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
+
+    def _make_agent_setup(
+        self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions
+    ) -> AgentSetup:
+        return AgentSetup(
+            definitions=self._scan.agents,
+            tools=tools,
+            gate=gate,
+            requests=self._blueprint.requests,
+            project=self._scan.project,
+            cwd=self._blueprint.cwd,
+            store=self._store,
+            provider_name=self._blueprint.provider.name,
+            options=shared,
+            transcripts=_find_transcripts(self._blueprint),
+        )
+
+    def _list_warnings(self) -> tuple[str, ...]:
+        problems = self._mcp.problems if self._mcp is not None else ()
+        return (*self._scan.warnings, *self._tool_warnings, *problems)
 
     def _session(self, options: SessionOptions) -> Session:
         options["store"] = self._store
@@ -218,6 +254,8 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
+        if self._mcp is not None:
+            registry.add_source(McpCommandSource(self._mcp.source.pool))
         return registry
 
     def _gate(self) -> Gate:
@@ -248,26 +286,14 @@ class _Builder:
                 search=search_backend(self._blueprint.environ),
             )
             extra = [*extra, *self._add_user_tools([*given, *extra])]
-        return drop_denied([*given, *extra], self._blueprint)
+        offered = drop_denied([*given, *extra], self._blueprint)
+        return select_agent_tools(offered, self._blueprint, self._scan)
 
     def _add_user_tools(self, known: Sequence[Tool]) -> list[Tool]:
         taken = {*(tool.spec.name for tool in known), *RESERVED_TOOLS}
         found, self._tool_warnings = self._scan.user_tools.merge(taken)
         self._origins = shorten_origins(found, self._blueprint.homes.user)
         return [one.tool for one in found]
-
-    def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
-        blueprint = self._blueprint
-        return AgentRunner(
-            definitions=self._scan.agents,
-            tools=tools,
-            gate=gate,
-            project=self._scan.project,
-            bus=blueprint.bus,
-            provider_name=blueprint.provider.name,
-            options=shared,
-            transcripts=blueprint.homes.project(blueprint.cwd) / "transcripts",
-        )
 
     def _models(self) -> ModelSwitcher:
         given = self._options.get("models")
@@ -282,8 +308,9 @@ class _Builder:
         found: SessionOptions = {
             "cwd": blueprint.cwd,
             "env": self._settings.env,
-            "redact_values": self._find_keys(),
+            "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+            "tool_source": self._mcp.source if self._mcp is not None else None,
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"
@@ -302,12 +329,6 @@ class _Builder:
         given.pop("redact_values", None)
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
 
-    def _find_keys(self) -> tuple[str, ...]:
-        environ = self._scan.loaded.environ
-        search = environ.get(BRAVE_VARIABLE, "")
-        own = self._options.get("redact_values", ())
-        return (*own, *find_keys(self._settings, environ), *([search] if search else []))
-
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""
         environ = self._scan.loaded.environ
@@ -324,74 +345,42 @@ class _Builder:
             raise
 
     def _model(self) -> str:
-        """Return the model: the option, the settings', or the provider's default."""
-        if (session := self._options.get("session")) is not None:
-            return session.journal.view.setup.model.name
-        name = self._blueprint.provider.name
-        family = FAMILIES.get(name) or find_family(name)
-        model = (
-            self._options.get("model")
-            or (self._profile.model if self._profile is not None else "")
-            or self._settings.model
-            or (family.default_model if family else "")
-        )
-        if not model:
-            raise ConfigError(f"no model is set for the provider {name}: pass model=…")
-        return model
+        return _choose_model(self._blueprint, self._settings, self._profile)
 
 
-def make_hooks(
-    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
-) -> Hooks:
-    """Return the runner for the hooks in the settings, with the context that hooks need."""
-    table = loaded.settings.hooks
-    if not table.hooks:
-        return NoHooks()
+def _select_callbacks(options: InteractiveOptions) -> SessionOptions:
+    return {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,return-value]
 
-    async def ask(prompt: str, model: str) -> str:
-        assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-        return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
 
-    async def run_agent(task: AgentTask) -> str:
-        request = AgentRequest(
-            agent=task.agent or GENERAL_PURPOSE,
-            prompt=task.prompt,
-            model=task.model,
-            max_turns=task.max_turns,
-            fires_hooks=False,
-        )
-        return (await agents.run(request)).text
+def _find_transcripts(blueprint: Blueprint) -> Path | None:
+    """Return where subagents write a log of their own; None if the session writes none."""
+    if blueprint.options.get("session_log") is None:
+        return None
+    return blueprint.homes.project(blueprint.cwd) / "transcripts"
 
-    def redact_output(text: str) -> str:
-        values = tuple(agents.options.get("redact_values", ()))
-        if agents.parent is not None:
-            # With another model, the session may know another key.
-            values += agents.parent.state.tool_context.redact_values or ()
-        return redact(text, extra_values=values)
 
-    context = HookContext(
-        project=blueprint.cwd,
-        environ=loaded.environ,
-        background=blueprint.host,
-        ask=ask,
-        run_agent=run_agent,
-        holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
-        redact=redact_output,
+def _choose_model(
+    blueprint: Blueprint, settings: Settings, profile: ResolvedProvider | None
+) -> str:
+    """Return the model: the option, the settings', or the provider's default."""
+    if (session := blueprint.options.get("session")) is not None:
+        return session.journal.view.setup.model.name
+    name = blueprint.provider.name
+    family = FAMILIES.get(name) or find_family(name)
+    model = (
+        blueprint.options.get("model")
+        or (profile.model if profile is not None else "")
+        or settings.model
+        or (family.default_model if family else "")
     )
-    return HookRunner(table, context)
+    if not model:
+        raise ConfigError(f"no model is set for the provider {name}: pass model=…")
+    return model
 
 
-def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
-    """Return a function that says whether a permission rule matches a call."""
-
-    def holds(text: str, payload: HookInput) -> bool:
-        from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
-
-        name, arguments = payload.tool_name, payload.tool_input
-        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
-            return True
-        access = tools[name].access(arguments, ToolContext(cwd=cwd))
-        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
-        return decide(access, policy).verdict is Verdict.DENY
-
-    return holds
+def _find_keys(options: InteractiveOptions, loaded: LoadedSettings) -> tuple[str, ...]:
+    """Return the texts that the session must never show."""
+    search = loaded.environ.get(BRAVE_VARIABLE, "")
+    own = options.get("redact_values", ())
+    keys = find_keys(loaded.settings, loaded.environ)
+    return (*own, *keys, *([search] if search else []))

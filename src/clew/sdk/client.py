@@ -12,18 +12,12 @@ from msgspec import Struct
 
 from clew.core.context_state import ContextState
 from clew.core.errors import RunError
-from clew.core.events import (
-    BackgroundTaskEvent,
-    Envelope,
-    PermissionRequest,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-)
+from clew.core.events import Envelope, PermissionRequest, RunCompleted, RunFailed, RunInterrupted
 from clew.core.ids import EntryId, RunId, SessionId
 from clew.core.messages import Image
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.results import ExecutionResult
+from clew.core.task_events import BackgroundTaskEvent
 from clew.core.todos import TodoItem
 from clew.core.tool_states import ToolState
 from clew.extensions.commands.protocol import (

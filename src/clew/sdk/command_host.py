@@ -1,6 +1,6 @@
 """What commands act on: an open session, by the names that the command protocol uses."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,19 +11,22 @@ from clew.core.entries import Entry, Noted
 from clew.core.errors import SessionNotFound, StoreError
 from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
+from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.skill_template import render_skill
 from clew.extensions.skills import Skill
+from clew.runtime.protocol import TaskRequest
+from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
-from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.history import MEMORY
 from clew.session.session import Session
 from clew.session.state import CompactionRequest
 from clew.stores.protocol import Store
+from clew.tools.mcp.values import ServerStatus
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
 
@@ -106,7 +109,13 @@ class SessionCommandHost:
     @property
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name."""
-        return self.parts.agents.definitions
+        return self.parts.agents.setup.definitions
+
+    @property
+    def mcp_servers(self) -> Sequence[ServerStatus]:
+        """The MCP servers with their states."""
+        mcp = self.parts.mcp
+        return mcp.source.pool.list_status() if mcp is not None else ()
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact before the next model call; returns False when no run is in progress."""
@@ -122,7 +131,13 @@ class SessionCommandHost:
         Raises:
             ConfigError: There is no such agent.
         """
-        return (await self.parts.agents.run(AgentRequest(agent=name, prompt=prompt))).text
+        request = TaskRequest(kind=TaskKind.AGENT, agent=name, prompt=prompt)
+        return await self.parts.agents.ask(request)
+
+    @property
+    def subagents(self) -> Agents:
+        """The subagents of the session."""
+        return self.parts.agents
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.
@@ -150,23 +165,7 @@ class SessionCommandHost:
         Raises:
             ConfigError: The skill names an agent that does not exist.
         """
-        request = AgentRequest(
-            prompt=text,
-            agent=skill.agent or GENERAL_PURPOSE,
-            model=skill.model,
-            allowed_tools=skill.allowed_tools or None,
-            fork_worker=True,
-        )
-        return (await self.parts.agents.run(request)).text
-
-    def check_skill(self, skill: Skill) -> None:
-        """Make sure that a skill can run, before anything is added to the conversation.
-
-        Raises:
-            ConfigError: The skill names an agent that does not exist.
-        """
-        if skill.fork:
-            self.parts.agents.definition(skill.agent or GENERAL_PURPOSE)
+        return await self.parts.agents.run_skill(skill, text)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""

@@ -1,8 +1,8 @@
 """`Host`: owns everything that outlives a single call."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, Self, TypeVarTuple, Unpack
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Protocol, Self, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
@@ -22,6 +22,9 @@ class Closable(Protocol):
         ...
 
 
+_Shared = TypeVar("_Shared", bound=Closable)
+
+
 class Host:
     """Owns a task group, and closes what was added to it, newest first.
 
@@ -32,6 +35,7 @@ class Host:
 
     def __init__(self) -> None:
         self._owned: list[Closable] = []
+        self._shared: dict[Hashable, Any] = {}
         self._tasks = TaskOwner()
         self._closed = False
 
@@ -66,6 +70,14 @@ class Host:
     def add(self, resource: Closable) -> None:
         """Own something: it is closed with the host."""
         self._owned.append(resource)
+
+    def share(self, key: Hashable, make: Callable[[], _Shared]) -> _Shared:
+        """Return the resource of that key for all who ask; it is made once, and owned."""
+        found: _Shared | None = self._shared.get(key)
+        if found is None:
+            self._shared[key] = found = make()
+            self.add(found)
+        return found
 
     def discard(self, resource: Closable) -> None:
         """Stop owning it; does nothing when the host does not own it."""

@@ -17,6 +17,7 @@ from clew.extensions.commands.protocol import (
 )
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
+from clew.sdk.mcp_prompts import MCP_SOURCE, write_prompt
 from clew.sdk.prompt_runner import PromptRunner
 
 _SIMILARITY = 0.75
@@ -35,6 +36,11 @@ async def execute_line(runner: PromptRunner, built: BuiltSession, line: str) -> 
     command = built.parts.registry.find(name)
     if command is None or not command.user_invocable:
         raise SessionError(_unknown(built, name))
+    if command.source == MCP_SOURCE and built.parts.mcp is not None:
+        text = await write_prompt(built.parts, command.name, arguments)
+        prompt = PromptInput(text=text, display_input=line, raw_input=line)
+        run_id = runner.submit(prompt)
+        return CommandOutcome(kind="prompt", name=command.name, run_id=run_id)
     if command.skill is not None:
         run_id = runner.submit_skill(command.skill, arguments)
         return CommandOutcome(kind="skill", name=command.name, run_id=run_id)

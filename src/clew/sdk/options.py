@@ -1,6 +1,6 @@
 """The options of an interactive session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -14,6 +14,7 @@ from clew.tools.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from clew.runtime.protocol import TaskRunner
+    from clew.sdk.agent_setup import AgentSetup
 
 
 class OwnOptions(TypedDict, total=False):
@@ -23,6 +24,10 @@ class OwnOptions(TypedDict, total=False):
     """The model; otherwise the one in the settings, otherwise the provider's default."""
     resume_session_id: str | None
     """Continue this session."""
+    agent: str
+    """Be this agent of the project: its instructions and its tools instead of the usual ones."""
+    agent_tools: Sequence[str]
+    """The tools that such an agent may use at most, by name; empty for all of its own."""
     fork_session: bool
     """Continue a copy of it instead; the original stays as it is."""
     name: str
@@ -34,6 +39,8 @@ class OwnOptions(TypedDict, total=False):
     command_modules: Sequence[CommandModule]
     agents: bool
     """Give the model the `Agent` tool; off unless asked for, or a command module requires it."""
+    subagent_runner_factory: "Callable[[AgentSetup], TaskRunner]"
+    """Makes what runs subagents. Default: `AgentRunner`, which runs them in this process."""
     background_task_runners: "Sequence[TaskRunner]"
     """What runs background tasks, beside agents and processes; one for each kind, in place of the
     session's own runner for that kind."""
@@ -77,7 +84,7 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
     """
 
 
-REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
+REJECTED = frozenset({"gate", "hooks", "event_bus", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""
 NOT_SHARED = CALLBACKS | {"tools", "store", "permission_mode", "permission_handler"}
 """Options that do not hold for subagents: these share the gate, whose mode may have changed."""

@@ -28,9 +28,9 @@ from clew.session.tool_execution import (
     redact_output,
     run_call,
 )
-from clew.tools.protocol import ToolOutput
+from clew.tools.protocol import ReadsResources, ToolOutput
 
-_READ, _GLOB = "Read", "Glob"
+_READ, _GLOB, _READ_RESOURCE = "Read", "Glob", "ReadMcpResource"
 MOST_ATTACHMENTS = 20
 _MOST_SESSIONS = 200
 _SHOWN = 200
@@ -77,13 +77,25 @@ async def _find_call(state: SessionState, reference: Reference) -> ToolCall | No
         return None if session_id is None else _call(state, RECALL, session=session_id)
     name = await to_thread.run_sync(_find_path, state.tool_context.cwd, reference.names)
     if name is None:
-        return None
+        return _find_resource(state, reference.names)
     if name.endswith("/"):
         return _call(state, _GLOB, pattern="**/*", path=name.rstrip("/"))
     if reference.first and name == reference.names[-1] and len(reference.names) > 1:
         limit = max(1, reference.last - reference.first + 1)
         return _call(state, _READ, file_path=name, offset=reference.first, limit=limit)
     return _call(state, _READ, file_path=name)
+
+
+def _find_resource(state: SessionState, names: Sequence[str]) -> ToolCall | None:
+    """Return the call that reads a resource of an MCP server: `server:uri`."""
+    tool = state.tools.get(_READ_RESOURCE)
+    if not isinstance(tool, ReadsResources):
+        return None
+    for name in reversed(names):
+        server, colon, uri = name.partition(":")
+        if colon and uri and tool.has_server(server):
+            return _call(state, _READ_RESOURCE, server=server, uri=uri)
+    return None
 
 
 def _call(state: SessionState, tool: str, **arguments: object) -> ToolCall | None:

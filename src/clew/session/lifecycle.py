@@ -33,12 +33,18 @@ from clew.session.config import (
     subscribe_callbacks,
 )
 from clew.session.hook_events import fire, fire_session_start
-from clew.session.journal import Journal, make_unopened_journal, new_record
+from clew.session.journal import (
+    Journal,
+    answer_open_calls,
+    make_unopened_journal,
+    new_record,
+)
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.model_window import find_facts
 from clew.session.plan_mode import select_tools
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
+from clew.session.tool_sources import LiveTools, keep_declared
 from clew.stores.record import StoredSession
 from clew.stores.stored_entries import find_damaged_ids
 from clew.tools.protocol import ToolContext
@@ -90,6 +96,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         tool_context=ToolContext(
             cwd=cwd,
             env=dict(options["env"]),
+            documents=options["documents"],
             redact_values=_list_secrets(provider, options),
             find_denied=gate.find_denied_paths,
         ),
@@ -145,10 +152,10 @@ async def open_session(state: SessionState) -> None:
 def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
     """Return the record of a new session with the session that it works for, if there is one."""
     parent, kind = options["parent"], options["kind"]
-    if not parent and not kind:
+    if (not parent and not kind) or isinstance(record, StoredSession):
+        # A crash may have come between the record and the first entry.
         return record
-    extra: dict[str, object] = {"kind": kind} if kind else {}
-    return StoredSession(**asdict(record), parent=SessionId(parent) or None, extra=extra)
+    return StoredSession(**asdict(record), parent=SessionId(parent) or None, kind=kind)
 
 
 async def close_session(state: SessionState, reason: str) -> None:
@@ -172,7 +179,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     if not state.options["record_calls"]:
-        await journal.answer_open_calls()
+        await answer_open_calls(journal)
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.
@@ -184,6 +191,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
         state.gate.mode = PermissionMode(stored)
     state.plan_mode_told = stored == PermissionMode.PLAN
     effort = state.options["effort"] or journal.view.setup.effort
+    keep_declared(state, journal.view.setup.tools)
     setup = replace(setup, tools=select_tools(state), effort=effort)
     if state.options["max_context_tokens"] is None:
         setup = replace(setup, model=await find_facts(state, state.provider, setup.model))
@@ -193,6 +201,8 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     if state.options["recall"]:
         recall = Recall(state.options["store"], journal, state.policy)
         state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
+    if (more := state.options["tool_source"]) is not None:
+        state.tools = LiveTools(state.tools, more)
     if checkpoints is not None:
         state.checkpoints = checkpoints
         state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)

@@ -110,9 +110,7 @@ def select_tools(state: SessionState) -> tuple[ToolSpec, ...]:
     if state.gate.mode is not PermissionMode.PLAN:
         return tuple(spec for spec in state.all_specs if spec.name != EXIT_PLAN_MODE)
     denied = {
-        tool.spec.name
-        for tool in state.options["tools"]
-        if not _only_reads(tool, state.tool_context)
+        tool.spec.name for tool in state.tools.values() if not _only_reads(tool, state.tool_context)
     }
     return tuple(spec for spec in state.all_specs if spec.name not in denied)
 
@@ -133,10 +131,11 @@ async def change_mode(state: SessionState, mode: PermissionMode) -> None:
     check_mode(state.gate, mode)
     await state.journal.append(ModeChanged(mode=mode))
     state.gate.set_mode(mode)
-    await _offer_tools(state)
+    await offer_tools(state)
 
 
-async def _offer_tools(state: SessionState) -> None:
+async def offer_tools(state: SessionState) -> None:
+    """Declare the tools of the current mode from the next request on."""
     setup, wanted = state.journal.view.setup, select_tools(state)
     if wanted != setup.tools:
         await state.journal.append(replace(setup, tools=wanted))
@@ -149,7 +148,7 @@ async def follow_mode(state: SessionState) -> list[str]:
     """
     told, state.plan_mode_told = state.plan_mode_told, state.gate.mode is PermissionMode.PLAN
     if told != state.plan_mode_told:
-        await _offer_tools(state)
+        await offer_tools(state)
     if not state.plan_mode_told:
         return [_ENDED] if told else []
     names = [spec.name for spec in state.journal.view.setup.tools]

@@ -25,12 +25,15 @@ from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import end_sentence, truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
+from clew.session.call_records import only_reads
 from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
 from clew.session.tool_progress import start_progress, take_partial_output
+from clew.session.tool_sources import make_model_question, make_user_question
 from clew.tools.protocol import (
     ChecksArguments,
+    ForwardsCalls,
     RehearsesCalls,
     Tool,
     ToolContext,
@@ -101,9 +104,15 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
             f"Error: there is no tool {call.name}. Known tools: {known}.", "unknown_tool"
         )
     try:
-        return Prepared(call=call, tool=tool, arguments=call.decode_arguments())
+        arguments = call.decode_arguments()
     except ValueError as error:
         return make_failed_outcome(f"Error: {error}", "bad_arguments")
+    if isinstance(tool, ForwardsCalls):
+        found = tool.resolve(arguments)
+        if isinstance(found, ToolOutput):
+            return CallOutcome(output=found, error_code="bad_arguments")
+        tool, arguments = found
+    return Prepared(call=call, tool=tool, arguments=arguments)
 
 
 async def _judge(state: SessionState, prepared: Prepared, *, attached: bool = False) -> CallOutcome:
@@ -205,6 +214,8 @@ async def _run(
         allowed_paths=prepared.allowed_paths,
         progress=start_progress(state, prepared.call),
         answer=prepared.answer,
+        ask=make_user_question(state, prepared.tool.spec.name, prepared.call.call_id),
+        ask_model=make_model_question(state, prepared.tool.spec.name),
     )
     if problem is None and state.options["record_calls"]:
         problem = await _record_start(state, prepared)
@@ -223,7 +234,7 @@ async def _run(
 
 async def _record_start(state: SessionState, prepared: Prepared) -> ToolOutput | None:
     """Record that a call is about to run, unless it only reads; returns why it must not run."""
-    if state.gate.only_reads(_access(state, prepared)):
+    if only_reads(state.gate, _access(state, prepared)):
         return None
     try:
         await state.call_records.add(state.journal, prepared.call.call_id)
@@ -248,7 +259,7 @@ async def _before(state: SessionState, prepared: Prepared) -> HookVerdict:
     return await fire(
         state,
         HookEvent.PRE_TOOL_USE,
-        tool_name=prepared.call.name,
+        tool_name=prepared.tool.spec.name,
         tool_input=prepared.arguments,
         tool_use_id=prepared.call.call_id,
     )
@@ -261,7 +272,7 @@ async def _after(
     verdict = await fire(
         state,
         HookEvent.POST_TOOL_USE,
-        tool_name=prepared.call.name,
+        tool_name=prepared.tool.spec.name,
         tool_input=prepared.arguments,
         tool_use_id=prepared.call.call_id,
         tool_response={"text": output.text, "failed": output.failed, **output.data},

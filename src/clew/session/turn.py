@@ -1,6 +1,7 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import anyio
@@ -36,6 +37,7 @@ from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import raise_ending, resume_calls, run_calls
+from clew.session.tool_sources import follow_source
 from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
@@ -107,8 +109,9 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
     context = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    news = await follow_source(state)
     parts, reads = await _find_attachments(state, prompt)
-    message = await add_reminders(state, prompt.message, context)
+    message = await add_reminders(state, prompt.message, (*news, *context))
     message = replace(message, parts=(*message.parts, *parts))
     if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
@@ -163,6 +166,7 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
             return ModelAnswer(message=last, reason=StopReason.DONE)
         await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
     prompt = state.journal.entries[-1]
+    state.notices += await follow_source(state)
     async with record_checkpoint(state, prompt, "continued"):
         if has_open_calls:
             await resume_calls(state)
@@ -206,6 +210,7 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             )
         if calls:
             await _announce_mode(state)
+            state.notices += await follow_source(state)
             await _add_messages(state)
         try:
             answer = await _call(state)
@@ -253,8 +258,24 @@ async def _call(state: SessionState) -> ModelAnswer:
     check_view(state)
     await compact_if_requested(state)
     context = await fit(state)
-    with state.reserve_call():
+    with _reserve_call(state):
         return await _call_with_remedies(state, context)
+
+
+@contextmanager
+def _reserve_call(state: SessionState) -> Iterator[None]:
+    """Check the budget for the next call, and reserve its cost while it is made.
+
+    Raises:
+        BudgetReached: The call would exceed the budget.
+    """
+    state.check_next_call()
+    if state.budget is not None:
+        state.reserved_usd = state.cost(state.expect_call()) or 0.0
+    try:
+        yield
+    finally:
+        state.reserved_usd = 0.0
 
 
 async def _call_with_remedies(state: SessionState, context: ContextState) -> ModelAnswer:

@@ -1,8 +1,8 @@
 """The contract between a session and a tool."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -43,6 +43,32 @@ class Progress(Struct, kw_only=True):
     call is aborted."""
 
 
+class Documents(Protocol):
+    """Text files as an editor has them, with changes that are not saved yet.
+
+    The file tools use it instead of the disk. Both methods are called from worker threads.
+    """
+
+    def read(self, path: Path) -> str | None:
+        """Return the text of a file; None if the file on disk is to be read."""
+        ...
+
+    def write(self, path: Path, text: str) -> bool:
+        """Write a file and save it; returns False if it is to be written to disk.
+
+        Raises:
+            OSError: The editor has the file, but cannot write it.
+        """
+        ...
+
+
+AskUser: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[PermissionAnswer | None]]
+"""Asks the user a question in the middle of a call: the question, and facts to show beside it.
+None means that nobody can answer."""
+AskModel: TypeAlias = Callable[[str], Awaitable[str]]
+"""Asks the session's model outside the conversation, at the session's cost."""
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """The environment of a call. A session creates one and passes it to all its calls."""
 
@@ -54,6 +80,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     before_change: Callable[[Path], None] | None = None
     """Call this before a file is changed, created or removed, from any thread. It saves the file
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
+    documents: Documents | None = None
+    """The files that an editor has open; None to use the disk alone."""
     allowed_paths: tuple[str, ...] = ()
     """The real paths that this call was allowed to use, for a command first the folder in which it
     starts; empty if nothing was decided."""
@@ -66,6 +94,10 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     nothing."""
     progress: Progress | None = None
     """Where a call that takes long reports its output; None if nobody wants it."""
+    ask: AskUser | None = None
+    """Asks the user while the call runs; None if there is nobody to ask."""
+    ask_model: AskModel | None = None
+    """Asks the model while the call runs."""
 
 
 class Tool(Protocol):
@@ -116,4 +148,62 @@ class RehearsesCalls(Protocol):
         It changes nothing. A session calls it only where the Read tool may read the targets of the
         call without a question, so the failure tells the model nothing that it may not know.
         """
+        ...
+
+
+@runtime_checkable
+class ForwardsCalls(Protocol):
+    """A tool that passes its calls on to another tool. Optional.
+
+    Permission rules, hooks and limits see the other tool, as if the model had called it.
+    """
+
+    def resolve(self, arguments: dict[str, Any]) -> "tuple[Tool, dict[str, Any]] | ToolOutput":
+        """Return the tool to run and its arguments, or why there is none. Never raises."""
+        ...
+
+
+@runtime_checkable
+class ReadsResources(Protocol):
+    """A tool that reads the resources of servers by `server` and `uri`. Optional."""
+
+    def has_server(self, name: str) -> bool:
+        """Return whether there is a server of that name."""
+        ...
+
+
+class ToolSource(Protocol):
+    """Tools that come and go while a session runs, such as those of MCP servers.
+
+    Each session has a source of its own. Requests declare what `choose_specs` returned before the
+    first model call, and nothing else later: so that new tools do not change the beginning of
+    requests, which providers cache. Tools that come later are announced in the conversation.
+    """
+
+    async def wait_ready(self) -> None:
+        """Wait a short time until the tools are known; later calls return at once."""
+        ...
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of that name, whether it was declared or not."""
+        ...
+
+    def list_names(self) -> Sequence[str]:
+        """Return the names of all tools that can be called now."""
+        ...
+
+    def owns(self, name: str) -> bool:
+        """Return whether a tool of that name can only be this source's."""
+        ...
+
+    def choose_specs(self, window: int) -> tuple[ToolSpec, ...]:
+        """Return the declarations for requests to a model with that context window."""
+        ...
+
+    def restrict(self, allows: Callable[[str], bool]) -> "ToolSource":
+        """Return a source for another session, which may use only some of the tools."""
+        ...
+
+    def take_news(self) -> str:
+        """Return what the model should know about changes since the last call; often empty."""
         ...

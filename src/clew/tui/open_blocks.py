@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from clew.core.entries import Entry, MessageAdded
 from clew.core.events import (
-    BackgroundTaskEvent,
     CompactionEnded,
     CompactionFailed,
     CompactionProgress,
@@ -19,7 +18,6 @@ from clew.core.events import (
     PermissionResolved,
     ServerToolEnded,
     ServerToolStarted,
-    TaskStage,
     ToolEnded,
     ToolProgress,
     ToolResultsCleared,
@@ -27,6 +25,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.json_text import decode_json
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.todos import TODO_WRITE
 from clew.core.tool_states import ToolState, first_argument
 from clew.tui.blocks import (

@@ -6,16 +6,9 @@ from dataclasses import dataclass, replace
 
 from clew.core.context_state import Basis, ContextState, Status
 from clew.core.entries import spending_of
-from clew.core.events import (
-    BackgroundTaskEvent,
-    ContextUpdated,
-    EntryAdded,
-    Envelope,
-    QueueChanged,
-    SessionUpdated,
-    TaskStage,
-)
+from clew.core.events import ContextUpdated, EntryAdded, Envelope, QueueChanged, SessionUpdated
 from clew.core.sanitize import sanitize_line, split_rows
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.text import pluralize
 from clew.sdk.client import SessionSnapshot
 

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from clew.core.events import (
     BackgroundSummary,
-    BackgroundTaskEvent,
     CompactionStarted,
     EntryAdded,
     Envelope,
@@ -35,6 +34,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.events import Thinking as WorkChanged
+from clew.core.task_events import BackgroundTaskEvent
 from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
     EXIT_PLAN_MODE,

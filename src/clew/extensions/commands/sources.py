@@ -8,6 +8,7 @@ from msgspec import Struct
 from clew.extensions.commands.agents import AGENT_COMMANDS
 from clew.extensions.commands.context import WINDOW_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
+from clew.extensions.commands.mcp import MCP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
 from clew.extensions.commands.session import SESSION_COMMANDS
@@ -25,6 +26,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *TRANSCRIPT_COMMANDS,
     *MEMORY_COMMANDS,
     *AGENT_COMMANDS,
+    *MCP_COMMANDS,
 )
 
 

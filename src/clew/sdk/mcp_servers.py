@@ -1,0 +1,106 @@
+"""The MCP servers of a project: from its settings to the tools of a session."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from clew.config.settings import LoadedSettings
+from clew.core.errors import ConfigError
+from clew.core.events import Warned
+from clew.core.text import one_line
+from clew.permissions.rules import names_tool
+from clew.sdk.permissions import list_denied
+from clew.sdk.session_parts import Blueprint, McpAccess
+from clew.tools.mcp.config import ServerConfig, parse_server
+from clew.tools.mcp.names import clean_server
+from clew.tools.mcp.pool import McpPool
+from clew.tools.mcp.source import DEFER_THRESHOLD, STARTUP_WAIT, McpToolSource
+
+_MILLISECONDS = 1_000
+
+
+class ServerList(Struct, frozen=True, kw_only=True):
+    """The servers that can be started, and why others cannot."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def token_folder(clew_home: Path) -> Path:
+    """Return the folder with the tokens of logins."""
+    return clew_home / "mcp-tokens"
+
+
+def list_servers(loaded: LoadedSettings) -> ServerList:
+    """Return the servers of the settings, sorted by name, without those that are disabled.
+
+    A server of the project's files is not trusted, even if the user accepted the folder: what it
+    says about its tools is not believed.
+    """
+    settings = loaded.settings
+    by_project = {layer.label for layer in loaded.layers if layer.is_project}
+    found: dict[str, ServerConfig] = {}
+    problems: list[str] = []
+    for name, section in sorted(settings.mcp_servers.items()):
+        if section.disabled or name in settings.mcp.disabled:
+            continue
+        origin = loaded.origins.get(("mcpServers", name), ("",))[-1]
+        try:
+            server = parse_server(
+                name,
+                msgspec.to_builtins(section),
+                loaded.environ,
+                trusted=origin not in by_project,
+                origin=origin,
+            )
+        except ConfigError as error:
+            problems.append(f"the MCP server {one_line(name)} is not started: {error}")
+            continue
+        other = found.setdefault(clean_server(name), server)
+        if other is not server:
+            why = f"its name is too similar to {one_line(other.name)}"
+            problems.append(f"the MCP server {one_line(name)} is not started: {why}")
+    problems += _list_unreadable(loaded)
+    return ServerList(servers=tuple(found.values()), problems=tuple(problems))
+
+
+def _list_unreadable(loaded: LoadedSettings) -> list[str]:
+    return [
+        f"{one.key} in {one.label} is not a server that Clew can start; see docs/mcp.md"
+        for one in loaded.settings.unused
+        if one.label == ".mcp.json" and one.key.startswith("mcpServers.")
+    ]
+
+
+def open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
+    """Start the servers in the background, unless the host has started them; None without any."""
+    known, settings = list_servers(loaded), loaded.settings.mcp
+    if not known.servers and not known.problems:
+        return None
+    pool = blueprint.host.share(
+        ("mcp", str(blueprint.cwd), msgspec.json.encode(known.servers)),
+        lambda: McpPool(
+            known.servers,
+            cwd=blueprint.cwd,
+            environ=loaded.environ,
+            sampling=bool(settings.sampling),
+            tokens=token_folder(blueprint.homes.clew),
+        ),
+    )
+    unsubscribe = pool.subscribe(lambda text: blueprint.bus.publish(Warned(text)))
+    pool.start(blueprint.host.start_soon)
+    denied = [rule for rule in list_denied(blueprint) if rule.covers_all]
+    wait, threshold = settings.startup_wait, settings.defer_threshold
+    source = McpToolSource(
+        pool,
+        threshold=threshold if isinstance(threshold, float | int) else DEFER_THRESHOLD,
+        wait=wait / _MILLISECONDS if isinstance(wait, int) else STARTUP_WAIT,
+        allows=lambda name: not any(names_tool(rule, name) for rule in denied),
+    )
+    return McpAccess(
+        source=source,
+        problems=known.problems,
+        secrets=tuple(value for one in known.servers for value in one.find_secrets()),
+        unsubscribe=unsubscribe,
+    )

@@ -1,0 +1,78 @@
+"""Connects the hooks of the settings with the session: its model, its agents and its rules."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from clew.config.settings import LoadedSettings
+from clew.core.permissions import PermissionMode, Verdict
+from clew.core.redaction import redact
+from clew.core.tasks import TaskKind
+from clew.hooks.context import AgentTask, HookContext, RuleMatcher
+from clew.hooks.protocol import HookInput, Hooks, NoHooks
+from clew.hooks.runner import HookRunner
+from clew.permissions.policy import Policy
+from clew.permissions.rules import parse_rule
+from clew.runtime.protocol import TaskRequest
+from clew.sdk.agents import Agents
+from clew.sdk.session_parts import Blueprint
+from clew.session.model_call import ask_aside
+from clew.tools.protocol import Tool, ToolContext
+
+
+def make_hooks(
+    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: Agents
+) -> Hooks:
+    """Return the runner for the hooks in the settings, with the context that hooks need."""
+    table = loaded.settings.hooks
+    if not table.hooks:
+        return NoHooks()
+
+    async def ask(prompt: str, model: str) -> str:
+        session = agents.setup.session
+        assert session is not None  # noqa: S101 - hooks fire in an open session
+        return await ask_aside(session.state, prompt, model=model, why="a hook")
+
+    async def run_agent(task: AgentTask) -> str:
+        request = TaskRequest(
+            kind=TaskKind.AGENT,
+            agent=task.agent,
+            prompt=task.prompt,
+            model=task.model,
+            max_turns=task.max_turns,
+            fires_hooks=False,
+        )
+        return await agents.ask(request)
+
+    def redact_output(text: str) -> str:
+        values = tuple(agents.setup.options.get("redact_values", ()))
+        if agents.setup.session is not None:
+            # With another model, the session may know another key.
+            values += agents.setup.session.state.tool_context.redact_values or ()
+        return redact(text, extra_values=values)
+
+    context = HookContext(
+        project=blueprint.cwd,
+        environ=loaded.environ,
+        background=blueprint.host,
+        ask=ask,
+        run_agent=run_agent,
+        holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
+        redact=redact_output,
+    )
+    return HookRunner(table, context)
+
+
+def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
+    """Return a function that says whether a permission rule matches a call."""
+
+    def holds(text: str, payload: HookInput) -> bool:
+        from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
+
+        name, arguments = payload.tool_name, payload.tool_input
+        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
+            return True
+        access = tools[name].access(arguments, ToolContext(cwd=cwd))
+        policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
+        return decide(access, policy).verdict is Verdict.DENY
+
+    return holds

@@ -1,0 +1,253 @@
+"""One MCP server: start it, list what it offers, call it, and restart it when it ends."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import mcp_types
+from mcp import Client, MCPError
+from mcp.client.auth import OAuthFlowError
+from mcp.client.session import ClientRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
+from pydantic import FileUrl
+
+from clew._version import __version__
+from clew.core.sanitize import sanitize_line
+from clew.tools.mcp.calls import (
+    START_TIMEOUT,
+    ServerCalls,
+    ServerUnavailable,
+    describe_error,
+    find_cause,
+    say_login,
+)
+from clew.tools.mcp.catalogue import read_catalogue
+from clew.tools.mcp.config import ServerConfig
+from clew.tools.mcp.stdio import ErrorTail
+from clew.tools.mcp.transports import open_transport
+from clew.tools.mcp.values import Catalogue, ServerState, ServerStatus
+
+logger = logging.getLogger(__name__)
+
+_RECONNECT_WAIT = 5.0
+"""Seconds that a call waits for a server that is starting."""
+_DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Seconds before each restart; after the last one the server counts as failed."""
+_SHOWN = 300
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Where servers run, and who hears of them."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    warn: Callable[[str], None]
+    """Tells the users of the sessions."""
+    changed: Callable[[], None]
+    """Called when the state or the catalogue of a server has changed."""
+    sampling: bool = False
+    """Whether servers may ask the model."""
+    make_auth: Callable[[ServerConfig], httpx2.Auth | None] | None = None
+    delays: tuple[float, ...] = _DELAYS
+
+
+class McpConnection:
+    """Keeps one server running; `run` does the work until it is cancelled."""
+
+    def __init__(self, config: ServerConfig, place: Surroundings) -> None:
+        self.config = config
+        self._place = place
+        self._client: Client | None = None
+        self.calls = ServerCalls(config, require=self._require, lose=self._lose)
+        self._settled = anyio.Event()
+        """Set when the first attempt to start has ended, well or not."""
+        self._ready = anyio.Event()
+        self._wake = anyio.Event()
+        self._stale = anyio.Event()
+        self._lost = anyio.Event()
+        self._failures = 0
+        self.state = ServerState.STARTING
+        self.error = ""
+        self.catalogue = Catalogue()
+
+    @property
+    def status(self) -> ServerStatus:
+        """The server as `/mcp` shows it."""
+        found, client = self.catalogue, self._client
+        return ServerStatus(
+            name=self.config.name,
+            state=self.state,
+            transport=self.config.transport,
+            target=sanitize_line(self.config.target, _SHOWN),
+            origin=self.config.origin,
+            error=self.error,
+            version=client.protocol_version if client is not None else "",
+            tools=len(found.tools),
+            prompts=len(found.prompts),
+            resources=len(found.resources),
+        )
+
+    async def wait_settled(self) -> None:
+        """Wait until the server is ready, or its first start has failed."""
+        await self._settled.wait()
+
+    async def run(self) -> None:
+        """Start the server, and again after it ended, until this is cancelled."""
+        try:
+            while True:
+                errors, was_ready = ErrorTail(), False
+                try:
+                    async with self._open(errors) as client:
+                        was_ready = True
+                        await self._serve(client)
+                    why = "it ended"
+                except Exception as error:  # noqa: BLE001 - whatever a server causes, others go on
+                    if isinstance(find_cause(error), OAuthFlowError):
+                        self._set_state(ServerState.NEEDS_LOGIN, say_login(self.config.name))
+                        await self._sleep(None)
+                        continue
+                    why = describe_error(error)
+                self._failures = 1 if was_ready else self._failures + 1
+                await self._pause(_add_output(why, errors), was_ready=was_ready)
+        finally:
+            self._client = None
+            self._set_state(ServerState.CLOSED, "the session has ended")
+
+    async def _pause(self, why: str, *, was_ready: bool) -> None:
+        """Report that the server is gone, and wait before the next attempt."""
+        delays, name = self._place.delays, self.config.name
+        failed = self._failures > len(delays)
+        if was_ready or self._failures == 1:
+            next_step = "Clew starts it again" if was_ready else "Clew tries again"
+            self._place.warn(f"the MCP server {name} is not available: {why}; {next_step}")
+        elif failed:
+            self._place.warn(f"the MCP server {name} could not be started: {why}; /mcp shows it")
+        self._set_state(ServerState.FAILED if failed else ServerState.RETRYING, why)
+        await self._sleep(None if failed else delays[self._failures - 1])
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Wait that long, or until somebody needs the server."""
+        self._wake = anyio.Event()
+        with anyio.move_on_after(seconds):
+            await self._wake.wait()
+
+    def _set_state(self, state: ServerState, error: str = "") -> None:
+        self.state, self.error = state, error
+        if state is ServerState.READY:
+            self._ready.set()
+        elif self._ready.is_set():
+            self._ready = anyio.Event()
+        if state is not ServerState.STARTING:
+            self._settled.set()
+        self._place.changed()
+
+    @asynccontextmanager
+    async def _open(self, errors: ErrorTail) -> AsyncGenerator[Client, None]:
+        """Connect, list what the server offers, and close everything at the end."""
+        place, config = self._place, self.config
+        self._lost, self._stale = anyio.Event(), anyio.Event()
+        auth = place.make_auth(config) if place.make_auth and config.transport != "stdio" else None
+        transport = open_transport(
+            config, cwd=place.cwd, environ=place.environ, errors=errors, auth=auth, lost=self._lost
+        )
+        client = Client(
+            transport,
+            client_info=mcp_types.Implementation(name="clew", version=__version__),
+            cache=None,
+            message_handler=self._receive,
+            elicitation_callback=self.calls.elicit,
+            sampling_callback=self.calls.sample if place.sampling else None,
+            list_roots_callback=self._list_roots,
+        )
+        with anyio.fail_after(START_TIMEOUT) as limit:
+            async with client:
+                self.catalogue = await read_catalogue(client, config.name)
+                limit.deadline = float("inf")
+                self._client = client
+                self._set_state(ServerState.READY)
+                self._report_problems()
+                try:
+                    yield client
+                finally:
+                    self._client = None
+
+    async def _serve(self, client: Client) -> None:
+        """Follow changes of the lists until the server is gone."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow_changes, client)
+            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                tasks.start_soon(self._listen, client)
+            await self._lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _follow_changes(self, client: Client) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale = anyio.Event()
+            try:
+                with anyio.fail_after(START_TIMEOUT):
+                    self.catalogue = await read_catalogue(client, self.config.name)
+            except (MCPError, TimeoutError, ValueError, RuntimeError) as error:
+                why = describe_error(error)
+                self._place.warn(f"the MCP server {self.config.name} lists no tools: {why}")
+                continue
+            self._report_problems()
+            self._place.changed()
+
+    async def _listen(self, client: Client) -> None:
+        """Subscribe to changes, where the protocol has no notifications without that."""
+        try:
+            async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
+                async for _ in events:
+                    self._stale.set()
+        except (MCPError, RuntimeError, TimeoutError) as error:
+            logger.debug("no changes from %s: %s", self.config.name, error)
+
+    def _report_problems(self) -> None:
+        found = self.catalogue.problems
+        if found:
+            more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+            self._place.warn(f"the MCP server {self.config.name}: {found[0]}{more}; left out")
+
+    async def _receive(self, message: mcp_types.ServerNotification | Exception) -> None:
+        if isinstance(
+            message,
+            mcp_types.ToolListChangedNotification
+            | mcp_types.PromptListChangedNotification
+            | mcp_types.ResourceListChangedNotification,
+        ):
+            self._stale.set()
+
+    async def _require(self) -> Client:
+        """Return the client; a server that is starting gets a moment, a failed one a new chance."""
+        if self._client is None and self.state is not ServerState.CLOSED:
+            self._wake.set()
+            with anyio.move_on_after(_RECONNECT_WAIT):
+                await self._ready.wait()
+        if self._client is None:
+            why = f": {self.error}" if self.error else ""
+            raise ServerUnavailable(
+                f"the MCP server {self.config.name} is not available ({self.state}){why}"
+            )
+        return self._client
+
+    def _lose(self) -> None:
+        """Take note that the server is gone; `run` starts it again."""
+        self._lost.set()
+        if self._client is not None:
+            self._client = None
+            self._set_state(ServerState.RETRYING, "it ended")
+
+    async def _list_roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult:  # noqa: ARG002
+        cwd = self._place.cwd
+        root = mcp_types.Root(uri=FileUrl(cwd.as_uri()), name=cwd.name)
+        return mcp_types.ListRootsResult(roots=[root])
+
+
+def _add_output(why: str, errors: ErrorTail) -> str:
+    line = sanitize_line(errors.last_line, _SHOWN)
+    return f"{why}; it last wrote: {line}" if line else why

@@ -1,0 +1,211 @@
+"""The MCP tools of one session: which are declared, which are found on demand."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clew.context.estimate import tool_units
+from clew.core.models import ToolSpec
+from clew.core.permissions import Access, Risk
+from clew.core.sanitize import sanitize_line
+from clew.tools.mcp.names import PREFIX
+from clew.tools.mcp.pool import McpPool
+from clew.tools.mcp.search import CALL_TOOL, TOOL_SEARCH, CallMcpTool, ToolSearch
+from clew.tools.mcp.tool import McpTool
+from clew.tools.mcp.values import ServerState
+from clew.tools.protocol import Tool, ToolContext, ToolOutput
+
+if TYPE_CHECKING:
+    from clew.tools.mcp.connection import McpConnection
+
+DEFER_THRESHOLD = 0.1
+"""Share of the window above which tools are found on demand."""
+STARTUP_WAIT = 3.0
+"""Seconds that the first prompt waits for servers."""
+READ_RESOURCE = "ReadMcpResource"
+_INDEX_LINE = 240
+_INDEX = 6_000
+_MOST_NEWS = 30
+
+
+class McpToolSource:
+    """Implements `clew.tools.protocol.ToolSource` for the servers of a pool.
+
+    Args:
+        pool: The servers.
+        threshold: Share of the window that declarations may take; above it all tools are deferred.
+        wait: Seconds that the first prompt waits for servers.
+        allows: Whether the session may use a tool of that name.
+        is_agent: Declare nothing if the session may use no tool of the servers.
+    """
+
+    def __init__(
+        self,
+        pool: McpPool,
+        *,
+        threshold: float = DEFER_THRESHOLD,
+        wait: float = STARTUP_WAIT,
+        allows: Callable[[str], bool] = lambda _: True,
+        is_agent: bool = False,
+    ) -> None:
+        self.pool = pool
+        self._threshold, self._wait, self._allows = threshold, wait, allows
+        self._is_agent, self._has_waited = is_agent, False
+        self._tools: dict[str, Tool] = {}
+        self._built_at = -1
+        self._known: dict[str, ToolSpec] | None = None
+        """The tools that the model has been told of."""
+        self._own: dict[str, Tool] = {
+            TOOL_SEARCH: ToolSearch("", self._list_tools),
+            CALL_TOOL: CallMcpTool(self._find_server_tool),
+            READ_RESOURCE: ReadMcpResource(pool),
+        }
+
+    def restrict(self, allows: Callable[[str], bool]) -> "McpToolSource":
+        """Return a source for a subagent, which may use only some of the tools."""
+        return McpToolSource(
+            self.pool,
+            threshold=self._threshold,
+            wait=self._wait,
+            allows=lambda name: self._allows(name) and allows(name),
+            is_agent=True,
+        )
+
+    async def wait_ready(self) -> None:
+        """Wait for the servers to start, once and not for long."""
+        if not self._has_waited:
+            self._has_waited = True
+            await self.pool.wait_settled(self._wait)
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of that name."""
+        return self._own.get(name) or self._find_server_tool(name)
+
+    def list_names(self) -> Sequence[str]:
+        """Return the names of all tools."""
+        return [*self._own, *self._update()]
+
+    def owns(self, name: str) -> bool:
+        """Return whether the name is one of an MCP tool."""
+        return name.startswith(PREFIX) or name in self._own
+
+    def choose_specs(self, window: int) -> tuple[ToolSpec, ...]:
+        """Declare all tools if that takes little of the window; else only how to find them."""
+        specs = [tool.spec for tool in self._update().values()]
+        if self._is_agent and not specs:
+            return ()
+        deferred = not specs or tool_units(specs) > self._threshold * window
+        self._known = {spec.name: spec for spec in specs}
+        self._own[TOOL_SEARCH] = ToolSearch(self._write_index(deferred=deferred), self._list_tools)
+        own = [
+            self._own[name].spec
+            for name in (CALL_TOOL, READ_RESOURCE, TOOL_SEARCH)
+            if name != READ_RESOURCE or self._has_resources()
+        ]
+        return (*own, *([] if deferred else specs))
+
+    def take_news(self) -> str:
+        """Return which tools came and went since the model was last told."""
+        if self._known is None:
+            return ""
+        now = {name: tool.spec for name, tool in self._update().items()}
+        before, self._known = self._known, now
+        if now == before:
+            return ""
+        came = [name for name, spec in now.items() if before.get(name) != spec]
+        gone = [name for name in before if name not in now]
+        said = []
+        if came:
+            how = f"{TOOL_SEARCH} shows their schemas, {CALL_TOOL} calls them"
+            said.append(f"New or changed MCP tools: {_join(came)}. {how}.")
+        if gone:
+            said.append(f"These MCP tools are not available any more: {_join(gone)}.")
+        return " ".join(said)
+
+    def _find_server_tool(self, name: str) -> Tool | None:
+        return self._update().get(name)
+
+    def _list_tools(self) -> Sequence[Tool]:
+        return list(self._update().values())
+
+    def _update(self) -> dict[str, Tool]:
+        """Return the tools of the servers, sorted by name."""
+        if self._built_at != self.pool.version:
+            self._built_at = self.pool.version
+            self._tools = {
+                tool.spec.name: McpTool(tool, connection)
+                for tool, connection in self.pool.tools
+                if self._allows(tool.spec.name)
+            }
+        return self._tools
+
+    def _has_resources(self) -> bool:
+        return any(one.catalogue.resources for one in self.pool.connections.values())
+
+    def _write_index(self, *, deferred: bool) -> str:
+        """Return one line for each server with the names of its tools."""
+        if not deferred:
+            return ""
+        lines = [
+            line
+            for _, connection in sorted(self.pool.connections.items())
+            if (line := self._write_line(connection))
+        ]
+        return "\n".join(["Servers and their tools:", *lines])[:_INDEX] if lines else ""
+
+    def _write_line(self, connection: "McpConnection") -> str:
+        tools = [one for one in connection.catalogue.tools if self._allows(one.spec.name)]
+        if not tools:
+            starting = connection.state is ServerState.STARTING
+            return f"{connection.config.name}: starting" if starting else ""
+        names = ", ".join(one.own_name for one in tools)
+        return sanitize_line(f"{connection.config.name} ({len(tools)}): {names}", _INDEX_LINE)
+
+
+class ReadMcpResource:
+    """Reads a resource of a server, or lists the resources."""
+
+    max_output_chars: int | None = None
+    spec = ToolSpec(
+        name=READ_RESOURCE,
+        description="Read a resource of an MCP server. Without `uri`: list the resources.",
+        schema={
+            "type": "object",
+            "properties": {"server": {"type": "string"}, "uri": {"type": "string"}},
+            "required": ["server"],
+        },
+    )
+
+    def __init__(self, pool: McpPool) -> None:
+        self._pool = pool
+
+    def has_server(self, name: str) -> bool:
+        """Return whether there is a server of that name."""
+        return name in self._pool.connections
+
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
+        """Reading changes nothing if the user configured the server."""
+        server, uri = str(arguments.get("server", "")), str(arguments.get("uri", ""))
+        connection = self._pool.connections.get(server)
+        trusted = connection is None or connection.config.trusted or not uri
+        risk = Risk.INSPECT if trusted else Risk.EXECUTE
+        return Access(tool=READ_RESOURCE, risk=risk, target=f"{server}:{uri}")
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Read or list."""
+        connection = self._pool.connections.get(str(arguments.get("server", "")))
+        if connection is None:
+            known = ", ".join(sorted(self._pool.connections)) or "none"
+            return ToolOutput(text=f"There is no such MCP server. There are: {known}.", failed=True)
+        uri = arguments.get("uri")
+        if uri:
+            return await connection.calls.read_resource(str(uri), context)
+        lines = [
+            f"{one.uri}  {one.name}  {one.description}".rstrip()
+            for one in connection.catalogue.resources
+        ]
+        return ToolOutput(text="\n".join(lines) or "The server has no resources.")
+
+
+def _join(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NEWS
+    return ", ".join(names[:_MOST_NEWS]) + (f" and {more:,} more" if more > 0 else "")

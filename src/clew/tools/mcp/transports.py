@@ -1,0 +1,114 @@
+"""Opens the transport of a server, and notices when the server is gone."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared._stream_protocols import ReadStream
+from mcp.shared.message import SessionMessage
+
+from clew.tools.mcp.config import ServerConfig
+from clew.tools.mcp.stdio import ErrorTail, open_stdio
+
+_CONNECT = 10.0
+"""Seconds to connect to an HTTP server."""
+_READ = 3_600.0
+"""Seconds without data on a stream; calls have a timeout of their own."""
+
+
+@asynccontextmanager
+async def open_transport(
+    config: ServerConfig,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    errors: ErrorTail,
+    auth: httpx2.Auth | None = None,
+    lost: anyio.Event,
+) -> AsyncGenerator[TransportStreams, None]:
+    """Start or connect to a server and yield its streams; sets `lost` when they end."""
+    stdio = partial(open_stdio, cwd=cwd, environ=environ, errors=errors)
+    async with _choose(config, stdio, auth) as (incoming, outgoing):
+        yield _Watched(incoming, lost), outgoing
+
+
+def _choose(
+    config: ServerConfig,
+    start: Callable[[ServerConfig], AbstractAsyncContextManager[Any]],
+    auth: httpx2.Auth | None,
+) -> AbstractAsyncContextManager[Any]:
+    match config.transport:
+        case "stdio":
+            return start(config)
+        case "http":
+            return _open_http(config, auth)
+        case "sse":
+            return sse_client(
+                config.url,
+                headers=dict(config.headers),
+                timeout=_CONNECT,
+                sse_read_timeout=_READ,
+                auth=auth,
+            )
+
+
+@asynccontextmanager
+async def _open_http(
+    config: ServerConfig, auth: httpx2.Auth | None
+) -> AsyncGenerator[TransportStreams, None]:
+    timeout = httpx2.Timeout(_CONNECT, read=_READ)
+    client = create_mcp_http_client(headers=dict(config.headers), timeout=timeout, auth=auth)
+    async with client, streamable_http_client(config.url, http_client=client) as streams:
+        yield streams
+
+
+class _Watched:
+    """The messages of a server; sets an event when there are no more."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], lost: anyio.Event) -> None:
+        self._inner, self._lost = inner, lost
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the sender, which the SDK looks for."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._lost.set()
+            raise
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lost.set()
+        await self.aclose()
