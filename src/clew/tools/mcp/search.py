@@ -12,10 +12,9 @@ import msgspec
 
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
+from clew.tools.mcp.names import CALL_TOOL, TOOL_SEARCH
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
-TOOL_SEARCH = "ToolSearch"
-CALL_TOOL = "CallMcpTool"
 _SELECT = "select:"
 _MOST = 20
 _DEFAULT = 5
