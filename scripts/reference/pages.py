@@ -120,6 +120,7 @@ PAGES = (
         intro="Where sessions are stored. The guide is [sessions.md](../sessions.md).",
         modules=(
             "clew.stores.protocol",
+            "clew.stores.task_protocol",
             "clew.stores.record",
             "clew.stores.memory",
             "clew.stores.sqlite",
@@ -243,6 +244,8 @@ PAGES = (
             "clew.testing.stores",
             "clew.testing.recall",
             "clew.testing.shared_stores",
+            "clew.testing.tasks",
+            "clew.testing.shared_tasks",
             "clew.testing.provider_harness",
             "clew.testing.fake_apis.protocol",
             "clew.testing.server",

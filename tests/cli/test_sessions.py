@@ -354,3 +354,34 @@ async def test_a_truncated_export_is_reported_and_an_empty_one_rejected(
     assert refused.returncode == 1
     assert "ends before its first entry" in refused.stderr.decode()
     assert len(await store.sessions()) == 3
+
+
+@pytest.mark.req("STO-1", "AGT-3")
+async def test_sessions_of_agents_are_listed_and_found_when_asked_for(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    agent = SessionId("agent-12ab34cd")
+    await store.create(
+        StoredSession(
+            id=agent,
+            cwd=str(tmp_path),
+            created_at=9e9,
+            updated_at=9e9,
+            parent=NEWER,
+            kind="agent",
+        )
+    )
+    await store.append(agent, [said(1, "look for the minotaur", 9e9)])
+
+    assert not [line for line in await out("sessions", cwd=tmp_path) if agent in line]
+    assert (await clew("sessions", "search", "minotaur", cwd=tmp_path)).returncode == 1
+    first, *_ = await out("sessions", "list", "--agents", cwd=tmp_path)
+    assert first.startswith(agent)
+    assert first.endswith(f"look for the minotaur  (agent of {NEWER})")
+    assert (await out("sessions", "search", "minotaur", "--agents", cwd=tmp_path))[0] == first
+    shown = await out("sessions", "show", "agent-12", cwd=tmp_path)
+    assert f"agent of     {NEWER}" in shown
+
+    await out("sessions", "delete", NEWER, cwd=tmp_path)
+
+    assert [line[:12] for line in await out("sessions", "--agents", cwd=tmp_path)] == [LONG_AGO]

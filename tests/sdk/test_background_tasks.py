@@ -285,7 +285,7 @@ async def test_a_window_that_only_slides_keeps_the_running_tasks_too(place: Plac
     runner = Runner()
     with anyio.fail_after(SECONDS):
         async with open_session(
-            place, runner, "one", "two", strategy=SlidingWindow(max_turns=1)
+            place, runner, "The thread is red. " * 400, "two", strategy=SlidingWindow(max_turns=1)
         ) as session:
             await session.run("first")
             task_id = await spawn(session, runner)

@@ -765,8 +765,8 @@ async def test_a_prompt_from_within_a_command_is_refused_and_does_not_hang(place
             await session.run("go")
 
     assert len(ends) == 1
-    with pytest.raises(TypeError, match="session_id"):
-        place.session(session_id="mine")
+    with pytest.raises(TypeError, match="checkpoints"):
+        place.session(checkpoints=None)
 
 
 @pytest.mark.req("CFG-1")

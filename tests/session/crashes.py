@@ -16,7 +16,7 @@ import anyio
 from clew.context.render import find_problems, render
 from clew.core.entries import Compacted
 from clew.core.ids import SessionId
-from clew.session.journal import Journal
+from clew.session.journal import Journal, answer_open_calls
 from clew.stores import open_store
 from tests.stores.postgres import server
 
@@ -62,7 +62,7 @@ async def look(place: str, session_id: str, safe: int, count: Count) -> None:
         count.lost += [entry.id for entry in entries] != list(range(1, len(entries) + 1))
         count.lost += len(entries) < safe
         journal = await Journal.reopen(store, SessionId(session_id))
-        await journal.answer_open_calls()
+        await answer_open_calls(journal)
         count.unanswered += len(journal.entries) > len(entries)
         count.invalid += bool(find_problems(render(journal.view)))
         await journal.aclose()

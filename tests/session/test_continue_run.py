@@ -10,7 +10,7 @@ import pytest
 
 from clew import Session, tool
 from clew.core.entries import MessageAdded
-from clew.core.errors import ProviderBusy, SessionError, TurnLimitReached
+from clew.core.errors import ProviderBusy, SessionBusy, SessionError, TurnLimitReached
 from clew.core.events import (
     RunCompleted,
     TextDelta,
@@ -26,7 +26,7 @@ from clew.core.models import ModelFacts
 from clew.core.permissions import Risk
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply
-from clew.session.journal import Journal
+from clew.session.journal import Journal, new_record
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
 from tests.histories import problems
@@ -252,3 +252,38 @@ async def test_files_that_a_continuation_changes_can_be_restored(tmp_path: Path)
         await chat.rewind(last.entry, conversation=False)
 
     assert (changed, target.read_text()) == ("after", "before")
+
+
+async def test_a_session_that_died_before_its_first_entry_can_be_used(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db")
+    await store.create(new_record(SessionId("early"), tmp_path))
+    chat, _ = session("hello", store=store, session_id="early", kind="agent", parent="boss")
+
+    async with chat:
+        assert await chat.run("hi") == "hello"
+
+    assert (await store.record(SessionId("early"))).entries > 0
+    await store.aclose()
+
+
+async def test_a_sealed_journal_stays_as_it_is_for_the_process_that_continues() -> None:
+    store = MemoryStore()
+    chat, _ = session(a_call(), "done", store=store, session_id="s", record_calls=True)
+
+    def hand_over(_: object) -> None:
+        chat.journal.seal()
+        chat.abort()
+
+    async with chat:
+        chat.on("tool_start", hand_over)
+        with pytest.raises(SessionBusy):
+            await chat.run("go")
+        kept = len(chat.journal.entries)
+    again, _ = session("done", store=store, session_id="s", record_calls=True)
+
+    async with again:
+        assert len(again.journal.entries) == kept
+        result = await again.continue_run()
+
+    assert result.response == "done"
+    assert not problems(again.get_history())

@@ -27,8 +27,8 @@ from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
 from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, text_response
 from tests.session.person import CALL, FACTS, NOBODY, Person, S, clew, sentence
+from tests.stores.store_child import child
 from tests.stores.test_sqlite import file_size_limit, fingerprint, read_only
-from tests.stores.test_stores import child
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-2")]
 

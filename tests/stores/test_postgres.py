@@ -1,6 +1,7 @@
 """Sessions in PostgreSQL, and what may happen to the server."""
 
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 
 import anyio
 import psycopg
@@ -16,6 +17,7 @@ from clew.session.session import Session
 from clew.stores.leases import LEASE_TIMEOUT, SessionHeld
 from clew.stores.postgres import PostgresStore
 from tests.stores.postgres import Server
+from tests.stores.store_child import child, line, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -115,20 +117,45 @@ def test_a_url_that_is_none_is_a_mistake_in_the_settings() -> None:
         PostgresStore("postgresql://host/db?no-such-option=1")
 
 
+def remove_tasks(url: str) -> None:
+    """Take away what the fourth format of the tables added."""
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE clew_tasks, clew_task_messages, clew_workers")
+        connection.execute("DROP TABLE clew_schedules, clew_blobs")
+        connection.execute("DROP INDEX clew_sessions_parent")
+        connection.execute("ALTER TABLE clew_sessions DROP COLUMN kind")
+        connection.execute("ALTER TABLE clew_leases DROP COLUMN epoch, DROP COLUMN silent_after")
+        connection.execute("UPDATE clew_schema SET version = 3")
+
+
+@pytest.mark.req("STO-4")
+@pytest.mark.slow("starts processes")
+async def test_processes_that_open_older_tables_at_once_bring_them_up_to_date(
+    store: PostgresStore, url: str
+) -> None:
+    await store.create(RECORD)
+    remove_tasks(url)
+    with ExitStack() as stack:
+        starters = [stack.enter_context(child(url, "begin")) for _ in range(4)]
+        assert [line(starter) for starter in starters] == ["ready"] * 4
+        for starter in starters:
+            tell(starter)
+        assert [line(starter) for starter in starters] == ["1"] * 4
+
+    await store.lease(A)
+    await store.append(A, [entry(1)])
+    assert await store.tasks.tasks() == []
+
+
 @pytest.mark.req("STO-4")
 async def test_tables_of_an_older_release_are_brought_up_to_date(
     store: PostgresStore, url: str
 ) -> None:
     await store.create(RECORD)
     await store.append(A, [entry(1)])
+    remove_tasks(url)
     with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE clew_snapshots, clew_documents, clew_tasks")
-        connection.execute(
-            "DROP TABLE clew_task_messages, clew_workers, clew_schedules, clew_blobs"
-        )
-        connection.execute("ALTER TABLE clew_sessions DROP COLUMN kind")
-        connection.execute("DROP INDEX clew_sessions_parent")
-        connection.execute("ALTER TABLE clew_leases DROP COLUMN epoch, DROP COLUMN silent_after")
+        connection.execute("DROP TABLE clew_snapshots, clew_documents")
         connection.execute("ALTER TABLE clew_sessions DROP COLUMN indexed")
         connection.execute("ALTER TABLE clew_entries ADD COLUMN words TSVECTOR NOT NULL DEFAULT ''")
         connection.execute("UPDATE clew_schema SET version = 1")

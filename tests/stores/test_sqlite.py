@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from clew.stores.sql import SqlConnection
 from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import find_damaged_ids
 from tests.event_buses import bus_for
+from tests.stores.store_child import child, line, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -178,6 +179,28 @@ async def test_a_file_without_snapshots_gets_room_for_them(path: Path) -> None:
 
     assert await store.snapshot(A) == b"data"
     assert (await store.record(A)).entries == 5
+    await store.aclose()
+
+
+@pytest.mark.req("STO-4")
+@pytest.mark.slow("starts processes")
+async def test_processes_that_open_an_older_file_at_once_bring_it_up_to_date(path: Path) -> None:
+    await filled(path, entries=5)
+    with closing(sqlite3.connect(path)) as database:
+        held = "INSERT INTO leases VALUES (1, 'o', 1, '', 'm', 'h', 1.0, 1.0)"
+        database.executescript(f"{WITHOUT_TASKS}; {held}; PRAGMA user_version = 4")
+    with ExitStack() as stack:
+        starters = [stack.enter_context(child(str(path), "begin")) for _ in range(4)]
+        assert [line(starter) for starter in starters] == ["ready"] * 4
+        for starter in starters:
+            tell(starter)
+        assert [line(starter) for starter in starters] == ["1"] * 4
+
+    store = SqliteStore(path)
+    await store.lease(A)
+    await store.append(A, [entry(6)])
+    assert await store.tasks.tasks() == []
+    assert (await store.record(A)).kind == ""
     await store.aclose()
 
 

@@ -5,8 +5,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,10 @@ from clew.stores.protocol import Store
 from clew.testing.recall import RECALL_CHECKS
 from clew.testing.shared_stores import SHARED_STORE_CHECKS, SharedStoreCheck
 from clew.testing.stores import STORE_CHECKS, StoreCheck
-from tests.stores.store_child import RECORD, SHARED, entry
+from tests.stores.store_child import RECORD, SHARED, child, entry, line, tell
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parent.parent.parent
 KILLS = 25
 
 
@@ -46,34 +45,6 @@ async def stores(place: str) -> AsyncIterator[tuple[Store, Store]]:
         stack.push_async_callback(one.aclose)
         stack.push_async_callback(other.aclose)
         yield one, other
-
-
-@contextmanager
-def child(place: str, action: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a process on the same store; killed at the end if it is still there."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.stores.store_child", place, action],
-        cwd=ROOT,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def tell(process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
 
 
 def kill_unburied(process: "subprocess.Popen[str]") -> None:

@@ -14,6 +14,7 @@ from clew.core.sanitize import sanitize, sanitize_line
 _WIDTH = 80
 _HELP_COLUMN = 32
 _MAX_SHOWN = 60
+_LONGEST_SECONDS = 1_000_000.0
 _GROUP = re.compile(r"\n\n(?=\S.*:\n  )")
 
 
@@ -110,6 +111,17 @@ def parse_dollars(text: str) -> float:
 def parse_count(text: str) -> int:
     """Return a positive number."""
     return _integer(text, minimum=1, maximum=1_000_000_000)
+
+
+def parse_seconds(text: str) -> float:
+    """Return a positive number of seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("must be a number of seconds") from None
+    if not 0 < seconds < _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError("must be a positive number of seconds")
+    return seconds
 
 
 def parse_window(text: str) -> int:

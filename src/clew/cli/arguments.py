@@ -199,6 +199,9 @@ def _add_print_group(group: argparse._ArgumentGroup) -> None:
         help="text, or stream-json for prompts and answers",
     )
     group.add_argument(
+        "--detach", action="store_true", help="let `clew worker` do it; prints the task id"
+    )
+    group.add_argument(
         "--json-schema", metavar="FILE", help="answer with JSON that satisfies the schema"
     )
 

@@ -13,6 +13,7 @@ from clew.cli.streams import print_json, write_out
 from clew.core.sanitize import sanitize_line
 from clew.sdk.diagnostics import Finding, Level, Machine, diagnose, this_machine
 from clew.sdk.folders import working_folder
+from clew.sdk.worktree_checks import clean_worktrees
 
 _COLOURS = {
     Level.OK: "green",
@@ -24,10 +25,15 @@ _MAX_TEXT = 400
 
 
 def run_doctor(arguments: Namespace) -> int:
-    """Check this machine and print the findings; returns 1 when Clew cannot work here."""
-    findings = diagnose(
-        this_machine(working_folder(), own_environment(arguments)), extra=[check_terminal]
-    )
+    """Check this machine, or clean up, and print the findings.
+
+    Returns 1 when Clew cannot work here.
+    """
+    machine = this_machine(working_folder(), own_environment(arguments))
+    if arguments.clean_worktrees:
+        findings = list(clean_worktrees(machine))
+    else:
+        findings = diagnose(machine, extra=[check_terminal])
     works = all(finding.level is not Level.BROKEN for finding in findings)
     if arguments.json:
         document = {"version": __version__, "works": works, "findings": findings}

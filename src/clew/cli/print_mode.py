@@ -49,6 +49,10 @@ def run_print(arguments: Namespace) -> int:
             raise UsageError("the prompt is empty; pass it to -p, or pipe it to `clew -p`")
     elif arguments.prompt:
         prompts = [PromptInput(text=arguments.prompt)]
+    if arguments.detach:
+        from clew.cli.detach import run_detached  # noqa: PLC0415 - seldom needed
+
+        return run_detached(arguments, prompts[0].text)
     schema = _read_schema(arguments.json_schema)
     printer = Printer(arguments.output_format, structured=schema is not None)
     spec = session_spec(arguments)
@@ -69,6 +73,14 @@ def _check_flags(arguments: Namespace) -> None:
             "--resume needs the id of a session in print mode; `clew sessions` lists them, and"
             " --continue resumes the newest"
         )
+    if arguments.detach and (
+        arguments.latest or arguments.resume or arguments.fork or arguments.json_schema
+    ):
+        raise UsageError(
+            "--detach starts a new agent: leave out --continue, --resume, --fork and --json-schema"
+        )
+    if arguments.detach and arguments.input_format != "text":
+        raise UsageError("--detach takes one prompt: leave out --input-format")
     if arguments.input_format == "stream-json" and arguments.output_format != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json")
 

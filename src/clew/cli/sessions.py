@@ -18,7 +18,7 @@ from clew.core.text import pluralize
 from clew.sdk import session_admin as admin
 from clew.sdk.entries import format_entries
 from clew.sdk.folders import store_path, working_folder
-from clew.sdk.session_admin import ProjectStore, SearchHit, StoredSession, Transcript
+from clew.sdk.session_admin import AGENT_KIND, ProjectStore, SearchHit, StoredSession, Transcript
 
 _MAX_HEADING = 60
 _MAX_EXCERPT = 100
@@ -55,8 +55,13 @@ def _report_empty(action: "_Action") -> int:
 
 
 async def _list(request: _Request) -> int:
-    limit, everywhere = request.arguments.limit, request.arguments.all
-    found = await admin.list_sessions(request.place, limit=limit + 1, all_folders=everywhere)
+    limit = request.arguments.limit
+    found = await admin.list_sessions(
+        request.place,
+        limit=limit + 1,
+        all_folders=request.arguments.all,
+        agents=request.arguments.agents,
+    )
     if not found:
         write_err(_NO_SESSIONS)
     for record in found[:limit]:
@@ -68,7 +73,9 @@ async def _list(request: _Request) -> int:
 
 async def _search(request: _Request) -> int:
     query = " ".join(request.arguments.words)
-    hits = await admin.search_sessions(request.place, query, limit=request.arguments.limit)
+    hits = await admin.search_sessions(
+        request.place, query, limit=request.arguments.limit, agents=request.arguments.agents
+    )
     for hit in hits:
         _write(request, hit, *_format_hit(hit))
     if not hits:
@@ -181,10 +188,12 @@ def _write(request: _Request, value: msgspec.Struct, *lines: str) -> None:
 
 
 def _format_record(record: StoredSession) -> str:
-    fork = "  (fork)" if record.parent else ""
+    origin = "  (fork)" if record.parent else ""
+    if record.kind == AGENT_KIND:
+        origin = f"  (agent of {sanitize_line(record.parent or '?', 40)})"
     return (
         f"{sanitize_line(record.id, 40)}  {format_time(record.updated_at)}  {_messages(record)}"
-        f"  {_size(record.size):>8}  {sanitize_line(record.heading, _MAX_HEADING)}{fork}"
+        f"  {_size(record.size):>8}  {sanitize_line(record.heading, _MAX_HEADING)}{origin}"
     )
 
 
@@ -205,7 +214,8 @@ def _format_hit(hit: SearchHit) -> list[str]:
 
 
 def _format_facts(record: StoredSession) -> list[str]:
-    parent = f"{record.parent}, after #{record.forked_at or 0}" if record.parent else ""
+    is_agent = record.kind == AGENT_KIND
+    origin = f"{record.parent}, after #{record.forked_at or 0}" if record.parent else ""
     facts = {
         "id": record.id,
         "name": record.name,
@@ -214,7 +224,8 @@ def _format_facts(record: StoredSession) -> list[str]:
         "model": record.model,
         "created": format_time(record.created_at),
         "last used": format_time(record.updated_at),
-        "forked from": parent,
+        "agent of": (record.parent or "") if is_agent else "",
+        "forked from": "" if is_agent else origin,
         "size": f"{pluralize(record.messages, 'message')} in"
         f" {pluralize(record.entries, 'entry', 'entries')}, "
         f"{_size(record.size)}",

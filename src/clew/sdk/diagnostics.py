@@ -42,6 +42,7 @@ from clew.sdk.system_checks import (
     check_store,
     check_versions,
 )
+from clew.sdk.worktree_checks import check_worktrees
 from clew.tools.builtin import builtin_tools
 
 __all__ = ["Check", "Finding", "Level", "Machine", "diagnose", "this_machine"]
@@ -84,6 +85,7 @@ def diagnose(machine: Machine, extra: Sequence[Check] = ()) -> list[Finding]:
         check_extensions,
         check_programs,
         check_sandbox,
+        check_worktrees,
         *extra,
     ]
     with ThreadPoolExecutor(len(checks)) as pool:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from clew.stores.record import StoredSession
 from clew.tools.sandbox import Sandbox, SandboxMode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LaunchedSession:
     """An open session, and how it was chosen."""
 
@@ -59,7 +59,7 @@ class LaunchedSession:
 
     async def other_sessions(self, limit: int = 200) -> list[StoredSession]:
         """Return the other sessions of the folder, the newest first."""
-        found = await self.place.store.sessions(cwd=self.place.folder, limit=limit)
+        found = await self.place.store.sessions(cwd=self.place.folder, kind="", limit=limit)
         return [one for one in found if one.id != self.session.get_session_id()]
 
 
@@ -70,6 +70,8 @@ async def launch(
     on_envelope: EnvelopeListener | None = None,
     host: Host | None = None,
     environ: Mapping[str, str] | None = None,
+    place: ProjectStore | None = None,
+    services: InteractiveOptions | None = None,
 ) -> AsyncGenerator[LaunchedSession, None]:
     """Open the session that a spec describes; everything is closed at the end.
 
@@ -78,14 +80,19 @@ async def launch(
         on_envelope: Called with every event, also those of the opening.
         host: Owns background work; by default a host of the session's own.
         environ: Environment variables; by default those of the process.
+        place: The store, which the caller closes; by default the one that the spec names.
+        services: Options that a spec cannot have, such as `permission_handler`.
     """
     environ = os.environ if environ is None else environ
-    homes, models = Homes.of(environ), None
-    place = project_store(cwd := Path(spec.cwd), environ, spec.store)
-    try:
+    homes, cwd = Homes.of(environ), Path(spec.cwd)
+    async with AsyncExitStack() as closing:
+        if place is None:
+            place = project_store(cwd, environ, spec.store)
+            closing.push_async_callback(place.store.aclose)
         loaded = await to_thread.run_sync(partial(load_project_settings, cwd, homes, environ))
         record = await find_record(spec, place)
         choice, models = await _choose(spec, record, loaded)
+        closing.push_async_callback(models.aclose)
         session_id = await _session_id(spec, record, place)
         options: InteractiveOptions = {
             **_options(spec, choice, homes),
@@ -95,23 +102,14 @@ async def launch(
             "sandbox": (sandbox := _sandbox(spec, loaded.settings)),
             "models": models,
             "environ": environ,
+            **(services or {}),
         }
         session = InteractiveSession(provider=choice.provider, **options)
         if on_envelope is not None:
             session.on_any(on_envelope)
-        async with _open(session, session_id, choice):
-            yield LaunchedSession(
-                session=session,
-                choice=choice,
-                resumed=session_id is not None,
-                sandbox=sandbox.describe(),
-                place=place,
-                home=homes.clew,
-            )
-    finally:
-        if models is not None:
-            await models.aclose()
-        await place.store.aclose()
+        await closing.enter_async_context(_open(session, session_id, choice))
+        is_resumed, words = session_id is not None, sandbox.describe()
+        yield LaunchedSession(session, choice, is_resumed, words, place, homes.clew)
 
 
 async def _choose(
@@ -132,6 +130,7 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     """Return the options of a spec; the settings decide about fields that it leaves out."""
     options = cast("InteractiveOptions", dict(spec.options))
     options["cwd"], options["model"], options["agents"] = spec.cwd, choice.model, spec.agents
+    options["agent"] = spec.agent
     if spec.permission_mode:
         options["permission_mode"] = PermissionMode(spec.permission_mode)
     if window := choice.window:

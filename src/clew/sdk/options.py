@@ -23,6 +23,10 @@ class OwnOptions(TypedDict, total=False):
     """The model; otherwise the one in the settings, otherwise the provider's default."""
     resume_session_id: str | None
     """Continue this session."""
+    agent: str
+    """Be this agent of the project: its instructions and its tools instead of the usual ones."""
+    agent_tools: Sequence[str]
+    """The tools that such an agent may use at most, by name; empty for all of its own."""
     fork_session: bool
     """Continue a copy of it instead; the original stays as it is."""
     name: str
@@ -77,7 +81,7 @@ class InteractiveOptions(SessionOptions, OwnOptions, total=False):
     """
 
 
-REJECTED = frozenset({"gate", "hooks", "event_bus", "session_id", "checkpoints"})
+REJECTED = frozenset({"gate", "hooks", "event_bus", "checkpoints"})
 """Options of `Session` that an interactive session sets itself."""
 NOT_SHARED = CALLBACKS | {"tools", "store", "permission_mode", "permission_handler"}
 """Options that do not hold for subagents: these share the gate, whose mode may have changed."""

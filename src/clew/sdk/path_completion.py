@@ -150,7 +150,7 @@ class PathCompleter:
         return [make_match(name) for name in names[:limit]]
 
     async def _complete_session(self, wanted: str, limit: int) -> list[PathMatch]:
-        known = await self._store.sessions(cwd=str(self._cwd), limit=_MOST_SESSIONS)
+        known = await self._store.sessions(cwd=str(self._cwd), kind="", limit=_MOST_SESSIONS)
         return [
             PathMatch(text=f"{SESSION_PREFIX}{record.id}", detail=one_line(record.heading, _TITLE))
             for record in known

@@ -30,6 +30,29 @@ class _Open:
         self.answer = PermissionAnswer(approval=Approval.NO)
 
 
+def make_request(
+    access: Access, decision: Decision, *, can_remember: bool = False
+) -> PermissionRequest:
+    """Return the question about a call, under a new id.
+
+    Args:
+        access: What the call wants.
+        decision: Why it is asked about.
+        can_remember: True when rules can be added to the project's settings.
+    """
+    return PermissionRequest(
+        request_id=os.urandom(6).hex(),
+        tool_name=access.tool,
+        target=access.target,
+        risk=access.risk,
+        reason=decision.reason,
+        call_id=access.call_id,
+        arguments=access.arguments,
+        session_scope=decision.session_scope,
+        project_rules=decision.project_rules if can_remember else (),
+    )
+
+
 class PermissionRequests:
     """Asks the attached clients and waits for the first answer.
 
@@ -61,19 +84,7 @@ class PermissionRequests:
         """Publish a request and wait for the answer; None when no client can answer."""
         if not self.attended:
             return None
-        opened = _Open(
-            PermissionRequest(
-                request_id=os.urandom(6).hex(),
-                tool_name=access.tool,
-                target=access.target,
-                risk=access.risk,
-                reason=decision.reason,
-                call_id=access.call_id,
-                arguments=access.arguments,
-                session_scope=decision.session_scope,
-                project_rules=decision.project_rules if self.can_remember else (),
-            )
-        )
+        opened = _Open(make_request(access, decision, can_remember=self.can_remember))
         request_id = opened.request.request_id
         self._open[request_id] = opened
         self._bus.publish(opened.request)

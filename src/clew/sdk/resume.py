@@ -24,10 +24,12 @@ _SHOWN = 80
 async def list_resumable(
     cwd: Path, environ: Mapping[str, str] | None = None, *, limit: int = 200
 ) -> list[StoredSession]:
-    """Return the sessions of a folder that can be resumed, the newest first."""
+    """Return the sessions of a folder that people use, the newest first."""
     place = project_store(cwd, environ)
     try:
-        return [] if place.is_empty else await place.store.sessions(cwd=place.folder, limit=limit)
+        if place.is_empty:
+            return []
+        return await place.store.sessions(cwd=place.folder, kind="", limit=limit)
     finally:
         await place.store.aclose()
 
@@ -42,7 +44,7 @@ async def find_record(spec: SessionSpec, place: ProjectStore) -> StoredSession |
         return await find_session(place, wanted)
     if not spec.latest:
         return None
-    known = await place.store.sessions(cwd=place.folder, limit=1)
+    known = await place.store.sessions(cwd=place.folder, kind="", limit=1)
     if not known:
         raise SessionNotFound("there is no session in this folder to continue")
     return known[0]

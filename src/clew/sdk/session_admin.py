@@ -23,12 +23,13 @@ from clew.importers.reader import KNOWN_FORMATS, read_session
 from clew.sdk.session_store import MODEL_FIELD, ProjectStore, find_session, project_store
 from clew.session.recall import RecallAnswer, RecallRequest, SessionRecall
 from clew.stores.protocol import Store
-from clew.stores.record import SearchHit, StoredSession
+from clew.stores.record import AGENT_KIND, SearchHit, StoredSession
 from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import find_damaged_ids
 from clew.stores.transfer import Exported, export_lines, import_export, read_export
 
 __all__ = [
+    "AGENT_KIND",
     "ImportedSession",
     "ProjectStore",
     "SearchHit",
@@ -87,7 +88,7 @@ class ImportedSession:
 
 
 async def list_sessions(
-    place: ProjectStore, *, limit: int, all_folders: bool = False
+    place: ProjectStore, *, limit: int, all_folders: bool = False, agents: bool = False
 ) -> list[StoredSession]:
     """Return the sessions of the folder, most recently used first.
 
@@ -95,13 +96,18 @@ async def list_sessions(
         place: The store.
         limit: The maximum number of sessions.
         all_folders: Include other folders, where the store holds several.
+        agents: Include the sessions of agents.
     """
-    return await place.store.sessions(cwd=None if all_folders else place.folder, limit=limit)
+    return await place.store.sessions(
+        cwd=None if all_folders else place.folder, kind=None if agents else "", limit=limit
+    )
 
 
-async def search_sessions(place: ProjectStore, query: str, *, limit: int) -> list[SearchHit]:
+async def search_sessions(
+    place: ProjectStore, query: str, *, limit: int, agents: bool = False
+) -> list[SearchHit]:
     """Return the sessions whose name or messages contain all words of `query`, or their starts."""
-    return await place.store.search(query, limit=limit)
+    return await place.store.search(query, kind=None if agents else "", limit=limit)
 
 
 async def recall_entries(
@@ -190,22 +196,28 @@ async def fork_session(
 async def delete_sessions(
     place: ProjectStore, session_ids: Sequence[str], *, checkpoints: Path
 ) -> int:
-    """Delete sessions and their checkpoints; returns how many. Deletes none if one is missing.
+    """Delete sessions with their agents and checkpoints. Deletes none if one is missing.
 
     Args:
         place: The store.
         session_ids: Complete ids. Names and starts of ids are refused.
         checkpoints: The folder with the checkpoints of the project.
 
+    Returns:
+        How many sessions were deleted, without their agents.
+
     Raises:
         SessionNotFound: An id does not exist.
     """
-    for session_id in session_ids:
+    wanted = [SessionId(session_id) for session_id in session_ids]
+    for session_id in wanted:
         await _check_id(place, session_id)
-    for session_id in session_ids:
-        await place.store.delete(SessionId(session_id))
-        delete_checkpoints(checkpoints, SessionId(session_id))
-    return len(set(session_ids))
+    for session_id in wanted:
+        agents = await place.store.sessions(parent=session_id, kind=AGENT_KIND)
+        await place.store.delete(session_id)
+        for deleted in (session_id, *(agent.id for agent in agents)):
+            delete_checkpoints(checkpoints, deleted)
+    return len(set(wanted))
 
 
 async def _check_id(place: ProjectStore, session_id: str) -> None:

@@ -1,11 +1,14 @@
 """The parts of an interactive session, and what they are built from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from clew.core.errors import ConfigError
+from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agent_discovery import assemble_prompt, filter_tools
 from clew.extensions.commands.protocol import AGENT_RUNTIME
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryEvent, ProjectMemory
@@ -24,6 +27,7 @@ from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.tools.mcp.names import OWN_TOOLS
+from clew.tools.protocol import Tool
 
 if TYPE_CHECKING:
     # Loaded only when a server is configured.
@@ -103,6 +107,9 @@ def write_prompt(
     blueprint: Blueprint, scan: ProjectScan, memory: ProjectMemory, language: str
 ) -> str:
     """Return the system prompt of a session."""
+    if (agent := find_agent(blueprint, scan)) is not None:
+        project = scan.project
+        return assemble_prompt(agent, claude_md=project.claude_md, agents_md=project.agents_md)
     prompt = build_prompt(
         blueprint.cwd,
         scan,
@@ -113,6 +120,34 @@ def write_prompt(
     )
     more = blueprint.options.get("append_system_prompt", "").strip()
     return f"{prompt}\n\n{more}" if more else prompt
+
+
+def find_agent(blueprint: Blueprint, scan: ProjectScan) -> AgentDefinition | None:
+    """Return the agent that the session is; None for the usual assistant.
+
+    Raises:
+        ConfigError: There is no agent of that name.
+    """
+    name = blueprint.options.get("agent", "")
+    if not name:
+        return None
+    if (found := scan.agents.get(name)) is None:
+        raise ConfigError(
+            f"there is no agent {name!r}; there are: {', '.join(sorted(scan.agents))}"
+        )
+    return found
+
+
+def select_agent_tools(
+    tools: Sequence[Tool], blueprint: Blueprint, scan: ProjectScan
+) -> list[Tool]:
+    """Return the tools that the session may use: of an agent, those of its definition."""
+    agent = find_agent(blueprint, scan)
+    if agent is None:
+        return list(tools)
+    names = [tool.spec.name for tool in tools]
+    kept = filter_tools(names, agent, allowed=blueprint.options.get("agent_tools") or None)
+    return [tool for tool in tools if tool.spec.name in kept]
 
 
 def offers_agents(options: InteractiveOptions) -> bool:

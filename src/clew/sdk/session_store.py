@@ -30,6 +30,8 @@ class ProjectStore:
     """The folder to filter by, where the store holds the sessions of several folders."""
     is_empty: bool = False
     """True when nothing was ever stored."""
+    address: str = ""
+    """Where the store is: a file or an address."""
 
 
 def project_store(
@@ -42,9 +44,10 @@ def project_store(
     """
     environ = os.environ if environ is None else environ
     if place := address or environ.get(VARIABLE):
-        return ProjectStore(store=open_store(place), folder=str(cwd))
+        return ProjectStore(store=open_store(place), folder=str(cwd), address=place)
     path = Homes.of(environ).project(cwd) / "sessions.db"
-    return ProjectStore(store=open_store(path), folder=None, is_empty=not path.exists())
+    store = open_store(path)
+    return ProjectStore(store=store, folder=None, is_empty=not path.exists(), address=str(path))
 
 
 async def find_session(place: ProjectStore, wanted: str) -> StoredSession:

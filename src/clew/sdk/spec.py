@@ -46,6 +46,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_usd: float | None = None
     max_turns: int | None = None
     language: str = ""
+    agent: str = ""
+    """Be this agent of the project instead of the usual assistant."""
     agents: bool = True
     """Give the model the `Agent` tool."""
     effort: str = ""

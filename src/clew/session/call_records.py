@@ -13,6 +13,9 @@ from clew.context.render import find_open_calls
 from clew.core.entries import CallStarted
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall
+from clew.core.permissions import Access, Risk, Verdict
+from clew.permissions.policy import Policy
+from clew.session.gate import Gate
 from clew.session.journal import Journal
 
 OUTCOME_UNKNOWN = (
@@ -47,6 +50,14 @@ class CallRecords:
         finally:
             if call_id in self._waiting:
                 self._waiting.remove(call_id)
+
+
+def only_reads(gate: Gate, access: Access) -> bool:
+    """Return whether a call cannot change anything, whatever the rules say about it."""
+    if access.risk is Risk.INSPECT:
+        return True
+    # Without rules, default mode allows a command line only if it reads.
+    return gate.decide(access, Policy(cwd=gate.cwd)).verdict is Verdict.ALLOW
 
 
 def split_open_calls(journal: Journal) -> tuple[Sequence[ToolCall], Sequence[ToolCall]]:

@@ -17,7 +17,6 @@ from clew.core.permissions import (
     DeniedPaths,
     PermissionAnswer,
     PermissionMode,
-    Risk,
     TargetKind,
     Verdict,
 )
@@ -97,13 +96,6 @@ class Gate(Struct, kw_only=True):
         from clew.permissions.decide import decide  # noqa: PLC0415
 
         return decide(access, policy or self.policy())
-
-    def only_reads(self, access: Access) -> bool:
-        """Return whether a call cannot change anything, whatever the rules say about it."""
-        if access.risk is Risk.INSPECT:
-            return True
-        # Without rules, default mode allows a command line only if it reads.
-        return self.decide(access, Policy(cwd=self.cwd)).verdict is Verdict.ALLOW
 
     def find_denied_paths(self) -> DeniedPaths:
         """Return the existing paths that deny rules forbid; reads folders."""

@@ -26,7 +26,7 @@ from clew.core.entries import (
     SetupChanged,
     spending_of,
 )
-from clew.core.errors import SessionError, SessionNotFound
+from clew.core.errors import SessionBusy, SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.text import make_encodable
@@ -77,6 +77,7 @@ class Journal:
         self._saved = self._announced = len(entries)
         self._is_stored = bool(entries)
         self._in_doubt = False
+        self._is_sealed = False
         self._lock = WriteLock()
         self.on_entry: Callable[[Entry], None] | None = None
         self.is_open = True
@@ -125,16 +126,14 @@ class Journal:
             record, loaded = await store.load(session_id)
             entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
             start = _load(entries, meter, await store.snapshot(session_id))
-            return cls(store, record, entries, start, clock=clock)
+            journal = cls(store, record, entries, start, clock=clock)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await store.release(session_id)
             raise
-
-    async def answer_open_calls(self) -> None:
-        """Give each tool call without a result, such as after a crash, a failed one."""
-        for message in answer_missing_calls(self.view.items):
-            await self.append(MessageAdded(message=message))
+        # Also without entries: a crash may have come before the first one.
+        journal._is_stored = True
+        return journal
 
     async def aclose(self) -> None:
         """Let other processes write to the session; calling it again does nothing."""
@@ -142,6 +141,13 @@ class Journal:
             if self._saved - self._kept >= _WORTH_KEEPING:
                 await self._save_snapshot()
             await self._store.release(self.record.id)
+
+    def seal(self) -> None:
+        """Write nothing more: another process continues the session behind the last entry.
+
+        What is in progress ends as in a crash, and `continue_run` finishes it elsewhere.
+        """
+        self._is_sealed = True
 
     def measure_by(self, meter: Meter) -> None:
         """Measure all texts again, with the tokenizer of another model."""
@@ -164,10 +170,13 @@ class Journal:
 
         Raises:
             SessionError: The session is not open, or the body cannot be stored.
+            SessionBusy: The journal is sealed, or another process writes to the session.
             StoreError: The store failed; the journal is as it was.
         """
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
+        if self._is_sealed:
+            raise SessionBusy("another process continues this session; nothing more is written")
         body = _storable(body)
         if not self._lock.try_acquire():
             await self._lock.wait()
@@ -248,6 +257,12 @@ class Journal:
         if 0 <= index < len(self.entries) and self.entries[index].id == entry_id:
             return self.entries[index]
         return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+
+async def answer_open_calls(journal: Journal) -> None:
+    """Give each tool call without a result, such as after a crash, a failed one."""
+    for message in answer_missing_calls(journal.view.items):
+        await journal.append(MessageAdded(message=message))
 
 
 def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> SessionRecord:

@@ -33,7 +33,12 @@ from clew.session.config import (
     subscribe_callbacks,
 )
 from clew.session.hook_events import fire, fire_session_start
-from clew.session.journal import Journal, make_unopened_journal, new_record
+from clew.session.journal import (
+    Journal,
+    answer_open_calls,
+    make_unopened_journal,
+    new_record,
+)
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.model_window import find_facts
 from clew.session.plan_mode import select_tools
@@ -146,7 +151,8 @@ async def open_session(state: SessionState) -> None:
 def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
     """Return the record of a new session with the session that it works for, if there is one."""
     parent, kind = options["parent"], options["kind"]
-    if not parent and not kind:
+    if (not parent and not kind) or isinstance(record, StoredSession):
+        # A crash may have come between the record and the first entry.
         return record
     extra: dict[str, object] = {"kind": kind} if kind else {}
     return StoredSession(**asdict(record), parent=SessionId(parent) or None, extra=extra)
@@ -173,7 +179,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     _warn_of_damage(state, find_damaged_ids(entry for _, entry in journal.entries.iter_made()))
     checkpoints = _make_checkpoints(state.options, journal)
     if not state.options["record_calls"]:
-        await journal.answer_open_calls()
+        await answer_open_calls(journal)
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.

@@ -25,6 +25,7 @@ from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import end_sentence, truncate_middle
 from clew.hooks.protocol import HookEvent, HookVerdict
+from clew.session.call_records import only_reads
 from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
@@ -233,7 +234,7 @@ async def _run(
 
 async def _record_start(state: SessionState, prepared: Prepared) -> ToolOutput | None:
     """Record that a call is about to run, unless it only reads; returns why it must not run."""
-    if state.gate.only_reads(_access(state, prepared)):
+    if only_reads(state.gate, _access(state, prepared)):
         return None
     try:
         await state.call_records.add(state.journal, prepared.call.call_id)

@@ -105,7 +105,7 @@ async def find_sessions(store: Store, wanted: str) -> list[StoredSession]:
         found = [record for record in known if record.id.startswith(wanted)]
         if found:
             return found
-    return [hit.session for hit in await store.search(wanted, limit=_MAX_FOUND)]
+    return [hit.session for hit in await store.search(wanted, kind="", limit=_MAX_FOUND)]
 
 
 def _line(record: StoredSession) -> str:

@@ -1,0 +1,148 @@
+"""Spawn, wake and cancel durable tasks: rows in a `TaskStore`, and a `Scheduler` that runs them.
+
+Whoever writes something that a task waits for (an answer, a message) wakes it afterwards. A worker
+that leaves a task writes that first, and looks for answers and messages afterwards. So one of the
+two always sees the other, and no message is forgotten.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
+
+from clew.core.errors import BackgroundTaskError
+from clew.core.permissions import PermissionAnswer
+from clew.core.tasks import TaskErrorCategory, TaskKind, TaskState, TaskStatus
+from clew.runtime.protocol import Scheduler, TaskRequest
+from clew.runtime.states import create_state
+from clew.stores.task_protocol import ScheduleRow, TaskRow, TaskStore
+
+logger = logging.getLogger(__name__)
+
+NextTime: TypeAlias = Callable[[ScheduleRow, float], float]
+"""Returns when a schedule is due after that time."""
+
+
+def new_task_id() -> str:
+    """Return an id for an agent, which is also the id of its session."""
+    return f"agent-{os.urandom(6).hex()}"
+
+
+def make_spec(request: TaskRequest, session: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a worker needs to run a task.
+
+    Args:
+        request: What to run.
+        session: The `SessionSpec` of the agent's session, as JSON values.
+    """
+    return {"request": to_builtins(request), "session": dict(session)}
+
+
+def make_row(task_id: str, spec: Mapping[str, Any], *, now: float) -> TaskRow:
+    """Return the row of a task that was not run yet."""
+    request = convert(spec["request"], TaskRequest)
+    state = create_state(replace(request, durable=True), task_id=task_id, at=now)
+    return TaskRow(state=state, spec=dict(spec))
+
+
+class DurableTasks:
+    """The durable tasks of a store: any process can spawn them, talk to them and cancel them."""
+
+    def __init__(
+        self, tasks: TaskStore, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.tasks = tasks
+        self.scheduler = scheduler
+        self._clock = clock
+
+    async def spawn(self, spec: Mapping[str, Any], *, task_id: str = "") -> TaskState:
+        """Store a task and put it into the queue; a worker will run it.
+
+        Args:
+            spec: See `make_spec`.
+            task_id: The id to use; empty for a new one.
+
+        Raises:
+            BackgroundTaskError: Only agents can be durable.
+        """
+        row = make_row(task_id or new_task_id(), spec, now=self._clock())
+        if row.state.kind is not TaskKind.AGENT:
+            raise BackgroundTaskError(
+                "only agents can be durable; run the command in an agent, or without `durable`",
+                category=TaskErrorCategory.VALIDATION,
+            )
+        await self.tasks.save_task(row)
+        await self.scheduler.submit(row.state.task_id)
+        return row.state
+
+    async def get(self, task_id: str) -> TaskRow:
+        """Return the row of a task.
+
+        Raises:
+            BackgroundTaskError: There is no such task.
+        """
+        row = await self.tasks.task(task_id)
+        if row is None:
+            raise BackgroundTaskError(
+                f"there is no task {task_id}", category=TaskErrorCategory.VALIDATION
+            )
+        return row
+
+    async def send(self, task_id: str, text: str) -> None:
+        """Send a message to a task: it is read after the current turn, and wakes one that waits.
+
+        A task that has ended runs again with the message as its next prompt.
+
+        Raises:
+            BackgroundTaskError: There is no such task.
+        """
+        await self.get(task_id)
+        await self.tasks.send(task_id, text)
+        await self.wake(task_id, reopen=True)
+
+    async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
+        """Answer the question of a task, and wake it.
+
+        Raises:
+            SessionError: The question is not open.
+        """
+        await self.tasks.answer(task_id, request_id, answer)
+        await self.wake(task_id)
+
+    async def cancel(self, task_id: str) -> None:
+        """End a task: at once where it runs, and in the queue."""
+        await self.scheduler.cancel(task_id)
+
+    async def wake(self, task_id: str, *, reopen: bool = False) -> None:
+        """Put a task that no worker runs into the queue again.
+
+        With `reopen`, also one that has ended. A worker that runs it sees what is new by itself.
+        """
+        row = await self.tasks.task(task_id)
+        if row is None or row.worker:
+            return
+        status = row.state.status
+        if status.is_terminal and not reopen:
+            return
+        if status is not TaskStatus.QUEUED:
+            state = replace(row.state, status=TaskStatus.QUEUED, ended_at=None, error="")
+            state = replace(state, error_category=None, timeout_reason=None)
+            await self.tasks.save_task(replace(row, state=state), epoch=row.epoch)
+        await self.scheduler.submit(task_id)
+
+
+async def fire_schedules(durable: DurableTasks, next_time: NextTime) -> None:
+    """Start the tasks of the schedules that are due; each once, whichever worker is first."""
+    now = time.time()
+    for row in await durable.tasks.schedules():
+        if row.next_at > now:
+            return
+        task_id = new_task_id()
+        next_at = next_time(row, now)
+        if await durable.tasks.claim_schedule(row, next_at=next_at, task_id=task_id):
+            await durable.spawn(row.spec, task_id=task_id)
+            logger.info("schedule %s started task %s", row.schedule_id, task_id)

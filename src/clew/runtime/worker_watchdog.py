@@ -1,0 +1,119 @@
+"""Takes over the tasks of workers that died.
+
+A worker tells the store once a second that it is alive. The first of the workers that are alive
+looks for silent ones, and puts their tasks into the queue again. Before that, it takes the tasks
+away from them: a silent worker that wakes up is refused every write, and stops.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+from clew.core.tasks import TaskStatus
+from clew.runtime.protocol import Scheduler
+from clew.runtime.running_tasks import release
+from clew.stores.task_protocol import TaskStore
+
+logger = logging.getLogger(__name__)
+
+_WAITING = (TaskStatus.QUEUED,)
+_SWEEP_BATCH = 500
+
+
+class QueuedRun(Struct, frozen=True, kw_only=True):
+    """One run of a task that a worker has taken from the queue."""
+
+    run_id: str
+    task_id: str
+    worker: str
+
+
+class WorkQueue(Scheduler, Protocol):
+    """What a worker needs of the queue beside `Scheduler`."""
+
+    async def find_runs(self, worker: str | None = None) -> Sequence[QueuedRun]:
+        """Return the runs that were begun and have not ended, of one worker or of all."""
+        ...
+
+    async def resume(self, runs: Sequence[QueuedRun]) -> None:
+        """Put runs of a worker that died into the queue again."""
+        ...
+
+    async def submit_lost(self, task_ids: Sequence[str]) -> list[str]:
+        """Submit the queued tasks among these that no run will come for; returns their ids."""
+        ...
+
+    async def prune(self, *, before: str) -> int:
+        """Forget runs that ended before that time (ISO 8601); returns how many."""
+        ...
+
+
+class WorkerTimes(Struct, frozen=True, kw_only=True):
+    """How often a worker looks; in seconds."""
+
+    heartbeat: float = 1.0
+    silent_after: float = 5.0
+    """A worker without a heartbeat for this long counts as dead."""
+    cancel_poll: float = 0.2
+    save: float = 1.0
+    """How often the progress of running tasks is saved."""
+    sweep: float = 30.0
+    """How often to look for tasks that nobody will run."""
+    keep_runs: float = 600.0
+    """How long the queue remembers runs that have ended."""
+
+
+class WorkerWatchdog:
+    """Looks for workers that died, on behalf of the worker of that name."""
+
+    def __init__(
+        self, tasks: TaskStore, queue: WorkQueue, *, worker: str, times: WorkerTimes
+    ) -> None:
+        self._tasks = tasks
+        self._queue = queue
+        self._worker = worker
+        self._times = times
+
+    async def take_over_silent(self) -> None:
+        """Take over the tasks of silent workers, if this is the worker that does it."""
+        known = await self._tasks.workers()
+        silent = [
+            one.worker for one in known if one.has_ended or one.silent > self._times.silent_after
+        ]
+        alive = [one.worker for one in known if one.worker not in silent]
+        if silent and min(alive, default="") == self._worker:
+            for worker in silent:
+                await self._take_over(worker, await self._queue.find_runs(worker))
+                await self._tasks.leave(worker)
+
+    async def sweep(self) -> None:
+        """Find runs of workers that left without a word, and tasks that no run will come for."""
+        alive = {one.worker for one in await self._tasks.workers()}
+        if min(alive, default="") != self._worker:
+            return
+        orphans: dict[str, list[QueuedRun]] = {}
+        for run in await self._queue.find_runs():
+            if run.worker not in alive:
+                orphans.setdefault(run.worker, []).append(run)
+        for worker, runs in orphans.items():
+            await self._take_over(worker, runs)
+        rows = await self._tasks.tasks(statuses=_WAITING, limit=_SWEEP_BATCH)
+        old = time.time() - self._times.silent_after
+        ids = [one.state.task_id for one in rows if one.state.durable and one.updated_at < old]
+        for task_id in await self._queue.submit_lost(ids):
+            logger.warning("task %s was not in the queue; submitted it", task_id)
+        before = datetime.now(UTC) - timedelta(seconds=self._times.keep_runs)
+        await self._queue.prune(before=before.isoformat())
+
+    async def _take_over(self, worker: str, runs: Sequence[QueuedRun]) -> None:
+        """Queue the runs of a dead worker again, after its tasks were taken from it."""
+        for run in runs:
+            row = await self._tasks.task(run.task_id)
+            if row is not None and row.worker == worker:
+                await release(self._tasks, row)
+        await self._queue.resume(runs)
+        logger.warning("worker %s is silent; %s of its tasks continue", worker, len(runs))

@@ -1,0 +1,302 @@
+"""Runs one durable agent in a worker: opens its session, and continues it after a takeover."""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from msgspec import convert
+from msgspec.structs import replace
+
+from clew.core.entries import MessageAdded, Noted
+from clew.core.errors import AbortError, BackgroundTaskError, ClewError, SessionBusy
+from clew.core.events import (
+    EntryAdded,
+    Envelope,
+    PermissionRequest,
+    PermissionResolved,
+)
+from clew.core.ids import SessionId
+from clew.core.messages import Role
+from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
+from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.durable_runner import format_entry, make_page
+from clew.runtime.protocol import (
+    LOG_PAGE_LINES,
+    RunningTask,
+    TaskFacts,
+    TaskRequest,
+    TaskResult,
+)
+from clew.runtime.worktree_records import Worktree
+from clew.runtime.worktree_runner import WorktreeRunner
+from clew.runtime.worktree_snapshots import WorktreeSnapshots
+from clew.runtime.worktrees import GitWorktrees
+from clew.sdk.folders import Homes
+from clew.sdk.launch import launch
+from clew.sdk.options import InteractiveOptions
+from clew.sdk.permission_requests import make_request
+from clew.sdk.session_store import ProjectStore
+from clew.sdk.spec import SessionSpec
+from clew.session.session import Session
+from clew.stores.task_protocol import TaskMessage, TaskStore
+
+logger = logging.getLogger(__name__)
+
+GENERAL_PURPOSE = "general-purpose"
+_TOPIC = "task_message"
+"""The topic of the notes about messages that an agent has read."""
+_ANSWER_POLL = 0.25
+
+
+def make_session_spec(spec: SessionSpec, request: TaskRequest, task_id: str) -> SessionSpec:
+    """Return the spec of an agent's session, from that of the session that asks for it."""
+    options = {**spec.options, "session_id": task_id, "kind": "agent", "record_calls": True}
+    if request.session_id:
+        options["parent"] = request.session_id
+    return replace(
+        spec,
+        cwd=request.cwd or spec.cwd,
+        model=request.model or spec.model,
+        agent=request.agent or GENERAL_PURPOSE,
+        agents=False,
+        resume="",
+        fork="",
+        latest=False,
+        name="",
+        store="",
+        max_turns=request.max_turns if request.max_turns is not None else spec.max_turns,
+        options=convert(options, dict),
+    )
+
+
+class DurableAgent:
+    """Runs one task as an agent, whose session has the id of the task; a `TaskRunner`.
+
+    Args:
+        task: The task, which this worker has claimed.
+        tasks: Where questions, messages and snapshots are.
+        place: The store of the sessions.
+        environ: Environment variables.
+        park_after: Seconds to wait for an answer. After that, the task leaves its worker, and the
+            answer starts it again.
+    """
+
+    kind = TaskKind.AGENT
+
+    def __init__(
+        self,
+        task: ClaimedTask,
+        tasks: TaskStore,
+        place: ProjectStore,
+        *,
+        environ: Mapping[str, str],
+        park_after: float = 10.0,
+    ) -> None:
+        self._task = task
+        self._tasks = tasks
+        self._place = place
+        self._environ = environ
+        self._park_after = park_after
+        self._asking = anyio.Lock()
+        self._questions = 0
+        self._session: Session | None = None
+        self._has_results = anyio.Event()
+        folder = Homes.of(environ).project(Path(task.request.cwd)) / "worktrees"
+        self._worktrees = GitWorktrees(folder)
+        self._snapshots = WorktreeSnapshots(self._worktrees, tasks)
+        self._worktree: Worktree | None = None
+
+    async def start(self) -> TaskResult:
+        """Do the work, in a worktree of its own where the request says so.
+
+        Raises:
+            BackgroundTaskError: The agent was aborted, or its worktree cannot be made.
+            ClewError: It failed as a session may.
+        """
+        runner = WorktreeRunner(self, self._worktrees, prepare=self._prepare_worktree)
+        return await runner.run(self._task)
+
+    async def _prepare_worktree(self, task_id: str, request: TaskRequest) -> Worktree:
+        """Return the worktree with what a worker before this one has done in it."""
+        if name := self._task.row.snapshot:
+            self._worktree = await self._snapshots.restore(name, task_id, request)
+        else:
+            self._worktree = await self._worktrees.prepare(task_id, request)
+        return self._worktree
+
+    async def run(self, task: RunningTask) -> TaskResult:
+        """Do the work in `task.request.cwd`, from the beginning or from where it was left."""
+        outcome: str | ClewError = ""
+        async with self._open(task.request) as session, anyio.create_task_group() as group:
+            group.start_soon(self._save_snapshots)
+            try:
+                outcome = await self._converse(session, task.request.prompt)
+            except AbortError:
+                outcome = BackgroundTaskError(
+                    "the agent was aborted",
+                    category=TaskErrorCategory.RUNNER,
+                    partial=session.runs.tracker.text,
+                )
+            except ClewError as error:
+                outcome = error
+            group.cancel_scope.cancel()
+        if isinstance(outcome, ClewError):
+            raise outcome
+        await self._save_snapshot()
+        return TaskResult(text=outcome)
+
+    @asynccontextmanager
+    async def _open(self, request: TaskRequest) -> AsyncGenerator[Session, None]:
+        task = self._task
+        spec = convert(task.row.spec["session"], SessionSpec)
+        services: InteractiveOptions = {
+            "permission_handler": self._ask,
+            "agent_tools": request.allowed_tools or (),
+            "keep_checkpoints": False,
+        }
+        async with launch(
+            make_session_spec(spec, request, task.task_id),
+            on_envelope=self._follow,
+            environ=self._environ,
+            place=self._place,
+            services=services,
+        ) as launched:
+            session = self._session = launched.session.session
+            task.seal = session.journal.seal
+            if task.is_left:
+                session.journal.seal()
+            task.describe(TaskFacts(model=launched.choice.model))
+            yield session
+
+    async def _save_snapshots(self) -> None:
+        """Save the worktree after each answer whose tool calls may have changed it."""
+        while True:
+            await self._has_results.wait()
+            self._has_results = anyio.Event()
+            await self._save_snapshot()
+
+    async def _save_snapshot(self) -> None:
+        worktree = self._worktree
+        if worktree is None:
+            return
+        try:
+            name = await self._snapshots.save(worktree, self._task.row.snapshot)
+            await self._task.keep_snapshot(name)
+        except SessionBusy:
+            self._task.stop(StopReason.LOST)
+        except ClewError as error:
+            logger.warning("the worktree of %s was not saved: %s", self._task.task_id, error)
+
+    async def send(self, task_id: str, text: str) -> None:
+        """Send a message, which the agent reads after its turn."""
+        await self._tasks.send(task_id, text)
+
+    async def read_log(
+        self, task_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES
+    ) -> LogPage:
+        """Return a page of what the agent has said and done."""
+        _, entries = await self._place.store.load(SessionId(task_id))
+        lines = [line for entry in entries for line in format_entry(entry)]
+        return make_page(task_id, lines, offset=offset, limit=limit)
+
+    async def _converse(self, session: Session, prompt: str) -> str:
+        """Run the prompt and the messages that came since; returns the last answer."""
+        state = read_progress(session)
+        self._task.messages_read = state.messages_read
+        if state.pending:
+            text = await session.run(state.pending)
+        elif state.is_begun:
+            text = (await session.continue_run()).response
+        else:
+            text = await session.run(prompt)
+        while fresh := await self._read_messages():
+            for message in fresh:
+                data: dict[str, object] = {"number": message.number}
+                await session.journal.append(Noted(topic=_TOPIC, text=message.text, data=data))
+                self._task.messages_read = message.number
+                text = await session.run(message.text)
+        return text
+
+    async def _read_messages(self) -> list[TaskMessage]:
+        return await self._tasks.messages(self._task.task_id, after=self._task.messages_read)
+
+    def _follow(self, envelope: Envelope) -> None:
+        """Let the state of the task follow the events of its session."""
+        event = envelope.event
+        if isinstance(event, EntryAdded):
+            body = event.entry.body
+            if isinstance(body, MessageAdded) and body.message.role is Role.TOOL:
+                self._has_results.set()
+            if self._session is not None:
+                self._task.describe(TaskFacts(cost_usd=self._session.get_cost().usd))
+        elif not isinstance(event, PermissionRequest | PermissionResolved):
+            self._task.report(event)
+
+    async def _ask(self, access: Access, decision: Decision) -> PermissionAnswer:
+        """Store a question and wait for the answer; without one, the task is parked."""
+        self._questions += 1
+        try:
+            async with self._asking:
+                return await self._wait_for_answer(access, decision)
+        finally:
+            self._questions -= 1
+
+    async def _wait_for_answer(self, access: Access, decision: Decision) -> PermissionAnswer:
+        task_id = self._task.task_id
+        row = await self._tasks.task(task_id)
+        if row is None:
+            raise SessionBusy(f"the task {task_id} was deleted")
+        request = row.question
+        if request is None or request.call_id != access.call_id:
+            request = make_request(access, decision)
+            await self._tasks.ask(task_id, request, epoch=self._task.row.epoch)
+        self._task.report(request)
+        await self._task.save()
+        deadline = anyio.current_time() + self._park_after
+        while (answer := await self._find_answer(request.request_id)) is None:
+            if anyio.current_time() >= deadline and self._is_only_waiting():
+                self._task.stop(StopReason.PARKED)
+            await anyio.sleep(_ANSWER_POLL)
+        await self._tasks.ask(task_id, None, epoch=self._task.row.epoch)
+        is_approved = answer.approval is not Approval.NO
+        self._task.report(PermissionResolved(request_id=request.request_id, approved=is_approved))
+        return answer
+
+    async def _find_answer(self, request_id: str) -> PermissionAnswer | None:
+        row = await self._tasks.task(self._task.task_id)
+        if row is None or row.question is None or row.question.request_id != request_id:
+            return None
+        return row.answer
+
+    def _is_only_waiting(self) -> bool:
+        """Return True unless another tool call runs, which parking would interrupt."""
+        assert self._session is not None  # noqa: S101 - only an open session asks
+        return len(self._session.runs.tracker.active_tools()) <= self._questions
+
+
+class AgentProgress:
+    """What the journal says about how far an agent has come."""
+
+    def __init__(self) -> None:
+        self.is_begun = False
+        """True when the prompt is in the conversation."""
+        self.messages_read = 0
+        self.pending = ""
+        """A message that was read and is not in the conversation yet."""
+
+
+def read_progress(session: Session) -> AgentProgress:
+    """Return how far an agent has come."""
+    found = AgentProgress()
+    for entry in session.journal.entries:
+        body = entry.body
+        if isinstance(body, MessageAdded) and body.message.role is Role.USER:
+            found.is_begun, found.pending = True, ""
+        elif isinstance(body, Noted) and body.topic == _TOPIC:
+            number = body.data.get("number")
+            found.messages_read = number if isinstance(number, int) else found.messages_read
+            found.pending = body.text
+    return found

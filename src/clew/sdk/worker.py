@@ -1,0 +1,129 @@
+"""`clew worker`: runs the durable agents of a store."""
+
+import importlib.util
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from clew.core.errors import ConfigError, MissingExtra
+from clew.runtime.claimed_task import ClaimedTask
+from clew.runtime.protocol import TaskResult
+from clew.runtime.worker import Worker, new_worker_name
+from clew.runtime.worker_watchdog import WorkerTimes
+from clew.sdk.durable_agent import DurableAgent
+from clew.sdk.session_store import ProjectStore, project_store
+from clew.stores.task_protocol import TaskStore
+
+
+class WorkerSpec(Struct, frozen=True, kw_only=True):
+    """What a worker serves."""
+
+    cwd: str
+    """The folder whose store it serves, unless `store` names one."""
+    store: str = ""
+    name: str = ""
+    """Shown in lists; empty for the name of the machine."""
+    concurrency: int = 8
+    """How many agents each worker of the store runs at once."""
+    silent_after: float = 5.0
+    """Seconds without a heartbeat after which other workers take over."""
+    park_after: float = 10.0
+    """Seconds that an agent waits for an answer before it leaves its worker."""
+
+
+def require_durable() -> None:
+    """Check that the engine for durable tasks is installed.
+
+    Raises:
+        MissingExtra: It is not.
+    """
+    if importlib.util.find_spec("dbos") is None:
+        raise MissingExtra("Durable tasks need a package that is not installed.", extra="durable")
+
+
+def find_tasks(place: ProjectStore) -> TaskStore:
+    """Return the task store of a store.
+
+    Raises:
+        ConfigError: The store keeps no tasks.
+    """
+    tasks: TaskStore | None = getattr(place.store, "tasks", None)
+    if tasks is None or not place.address:
+        raise ConfigError(
+            "this session store keeps no tasks; durable agents need a store in SQLite or PostgreSQL"
+        )
+    return tasks
+
+
+async def serve_store(
+    spec: WorkerSpec,
+    *,
+    environ: Mapping[str, str] | None = None,
+    on_start: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the queue of a store until the process gets SIGTERM or SIGINT.
+
+    Agents that run then are handed back to the queue, and another worker continues them.
+
+    Args:
+        spec: What to serve.
+        environ: Environment variables; by default those of the process.
+        on_start: Called with the name of the worker when it takes tasks.
+
+    Raises:
+        MissingExtra: The engine is not installed.
+        ConfigError: The store keeps no tasks.
+        StoreError: The store or the queue cannot be used.
+    """
+    require_durable()
+    environ = os.environ if environ is None else environ
+    async with AsyncExitStack() as closing:
+        place = project_store(Path(spec.cwd), environ, spec.store)
+        closing.push_async_callback(place.store.aclose)
+        await _serve(spec, place, environ, on_start or _ignore)
+
+
+async def _serve(
+    spec: WorkerSpec,
+    place: ProjectStore,
+    environ: Mapping[str, str],
+    on_start: Callable[[str], None],
+) -> None:
+    # Takes a second to import.
+    from clew.runtime.dbos import DbosScheduler, queue_address, serve_queue  # noqa: PLC0415
+
+    tasks, address = find_tasks(place), queue_address(place.address)
+
+    async def run_agent(task: ClaimedTask) -> TaskResult:
+        agent = DurableAgent(task, tasks, place, environ=environ, park_after=spec.park_after)
+        return await agent.start()
+
+    queue = DbosScheduler(tasks, address)
+    name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
+    times = WorkerTimes(silent_after=spec.silent_after)
+    worker = Worker(tasks, queue, run_agent, name=name, times=times)
+    try:
+        async with anyio.create_task_group() as group:
+            await group.start(worker.serve)
+            async with serve_queue(address, worker.run, worker=name, concurrency=spec.concurrency):
+                on_start(name)
+                await _wait_for_signal()
+                worker.stop()
+                await worker.stopped.wait()
+    finally:
+        await queue.aclose()
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+async def _wait_for_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            return

@@ -1,0 +1,169 @@
+"""`clew doctor` after agents in worktrees were killed: nothing is unknown, no work is removed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from clew.cli.main import main
+from clew.core.tasks import TaskKind
+from clew.runtime.protocol import TaskRequest
+from clew.runtime.worktree_records import Worktree
+from clew.runtime.worktrees import GitWorktrees
+from clew.sdk.folders import Homes
+from tests.runtime.repositories import commit_all, git, make_repository
+
+pytestmark = pytest.mark.req("BGT-4")
+
+AGENT = """
+import os, signal, sys
+from pathlib import Path
+import anyio
+from clew.core.tasks import TaskKind
+from clew.runtime.manager import BackgroundTaskManager
+from clew.runtime.protocol import TaskRequest
+from clew.runtime.worktree_runner import WorktreeRunner
+from clew.runtime.worktrees import GitWorktrees
+
+class Agent:
+    kind = TaskKind.AGENT
+    async def run(self, task):
+        if sys.argv[3] == "works":
+            Path(task.request.cwd, "new.txt").write_text("new")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    manager = BackgroundTaskManager([WorktreeRunner(Agent(), GitWorktrees(Path(sys.argv[2])))])
+    await manager.run(TaskRequest(
+        kind=TaskKind.AGENT, prompt="rewrite it", cwd=sys.argv[1], isolation="worktree",
+        task_id=f"agent-{sys.argv[3]}",
+    ))
+
+anyio.run(main)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = make_repository(tmp_path / "project")
+    monkeypatch.setenv("CLEW_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def worktrees(project: Path) -> GitWorktrees:
+    return GitWorktrees(Homes.of(os.environ).project(project) / "worktrees")
+
+
+def kill_an_agent(project: Path, worktrees: GitWorktrees, kind: str) -> Worktree:
+    """Start an agent in a process that is killed while the agent works."""
+    done = subprocess.run(
+        [sys.executable, "-c", AGENT, str(project), str(worktrees.folder), kind],
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == -signal.SIGKILL
+    found = worktrees.records.find(f"agent-{kind}")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def doctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    def run(*flags: str) -> list[str]:
+        main(["doctor", *flags])
+        return [
+            line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "worktrees"
+        ]
+
+    return run
+
+
+def test_a_killed_agent_is_listed_and_its_work_is_never_removed(
+    project: Path, worktrees: GitWorktrees, doctor: Callable[..., list[str]]
+) -> None:
+    idle = kill_an_agent(project, worktrees, "idles")
+    busy = kill_an_agent(project, worktrees, "works")
+
+    first, second = doctor()
+    assert f"{idle.path}: no changes; agent-idles (rewrite it)" in first
+    assert first.endswith("ended → clew doctor --clean-worktrees")
+    assert f"{busy.path}: 1 uncommitted change; agent-works" in second
+    assert f"git -C {busy.path} status" in second
+
+    removed, kept = doctor("--clean-worktrees")
+    assert f"removed {idle.path} with its branch {idle.branch}" in removed
+    assert busy.path in kept
+    assert Path(busy.path, "new.txt").read_text() == "new"
+    assert git(project, "branch", "--list", "clew/*").split() == ["+", busy.branch]
+
+
+def test_merged_work_can_be_cleaned_up(
+    project: Path, worktrees: GitWorktrees, doctor: Callable[..., list[str]]
+) -> None:
+    left = kill_an_agent(project, worktrees, "works")
+    commit_all(Path(left.path), "work of the agent")
+    assert "1 commit;" in doctor("--clean-worktrees")[0]
+    git(project, "merge", "-q", left.branch)
+
+    doctor("--clean-worktrees")
+
+    assert (project / "new.txt").read_text() == "new"
+    assert not Path(left.path).exists()
+    assert git(project, "branch", "--list", "clew/*") == ""
+    assert doctor() == []
+
+
+def test_commits_that_only_another_agent_has_are_not_merged(
+    project: Path, worktrees: GitWorktrees, doctor: Callable[..., list[str]]
+) -> None:
+    first = kill_an_agent(project, worktrees, "works")
+    commit_all(Path(first.path), "work of the agent")
+    second = kill_an_agent(project, worktrees, "idles")
+    git(Path(second.path), "merge", "-q", first.branch)
+
+    for line in doctor("--clean-worktrees")[:2]:
+        assert ": 1 commit;" in line
+
+    assert Path(first.path).exists()
+    assert Path(second.path).exists()
+
+
+def test_a_folder_that_the_user_removed_leaves_its_branch(
+    project: Path, worktrees: GitWorktrees, doctor: Callable[..., list[str]]
+) -> None:
+    left = kill_an_agent(project, worktrees, "works")
+    commit_all(Path(left.path), "work of the agent")
+    git(project, "worktree", "remove", left.path)
+
+    (line,) = doctor()
+    assert "its folder is gone, 1 commit" in line
+    assert f"git merge {left.branch}" in line
+    git(project, "branch", "-D", left.branch)
+
+    assert "removed" in doctor("--clean-worktrees")[0]
+    assert list(worktrees.folder.iterdir()) == []
+
+
+def test_a_worktree_in_use_is_left_alone(
+    project: Path, worktrees: GitWorktrees, doctor: Callable[..., list[str]]
+) -> None:
+    request = TaskRequest(kind=TaskKind.AGENT, prompt="write", cwd=str(project))
+    used = anyio.run(worktrees.prepare, "agent-1", request)
+
+    for flags in ((), ("--clean-worktrees",)):
+        assert f"in use by process {os.getpid()}" in doctor(*flags)[0]
+    assert Path(used.path).exists()
+
+
+def test_a_project_without_worktrees_has_nothing_to_remove(
+    project: Path, doctor: Callable[..., list[str]]
+) -> None:
+    assert doctor() == []
+    assert "nothing to remove" in doctor("--clean-worktrees")[0]
