@@ -13,6 +13,7 @@ from anyio import to_thread
 from clew.cli.environment import own_environment
 from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.core.sanitize import sanitize, sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.folders import working_folder
@@ -29,13 +30,9 @@ def run_mcp(arguments: Namespace) -> int:
 
 
 def _add(servers: McpServers, arguments: Namespace) -> int:
-    target, rest = arguments.target, list(arguments.args)
-    if target == "--" and rest:
-        target, *rest = rest
-    rest = rest[1:] if rest[:1] == ["--"] else rest
     entry = make_entry(
-        target,
-        rest,
+        arguments.target,
+        arguments.args,
         transport=arguments.transport,
         env=arguments.env,
         headers=arguments.header,
@@ -45,7 +42,7 @@ def _add(servers: McpServers, arguments: Namespace) -> int:
 
 def _add_json(servers: McpServers, arguments: Namespace) -> int:
     try:
-        entry = msgspec.json.decode(arguments.entry)
+        entry = decode_json(arguments.entry)
     except msgspec.DecodeError as error:
         raise ConfigError(f"this is not JSON: {error}") from error
     if not isinstance(entry, dict):

@@ -48,7 +48,9 @@ def _add_add(new: argparse.ArgumentParser) -> None:
     )
     new.add_argument("name", metavar="NAME")
     new.add_argument("target", metavar="COMMAND_OR_URL")
-    new.add_argument("args", metavar="ARGUMENT", nargs=argparse.REMAINDER)
+    new.add_argument(
+        "args", metavar="ARGUMENT", nargs="*", help="arguments of the command; write -- before it"
+    )
     new.add_argument(
         "--transport",
         choices=("stdio", "http", "sse"),

@@ -237,6 +237,10 @@ def make_entry(
     """
     is_address = target.startswith(("http://", "https://"))
     kind = transport or ("http" if is_address else "stdio")
+    foreign = headers if kind == "stdio" else (*env, *arguments)
+    if foreign:
+        what = "no headers" if kind == "stdio" else "no variables and arguments"
+        raise ConfigError(f"a server of the type {kind} has {what}: {foreign[0]}")
     if kind == "stdio":
         entry: dict[str, Any] = {"command": target}
         if arguments:
