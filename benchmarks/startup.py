@@ -21,6 +21,7 @@ from benchmarks.results import Section, judge, publish
 REPEATS = 15
 IMPORT_LIMIT_MS = 100.0
 VERSION_LIMIT_MS = 150.0
+EDITOR_LIMIT_MS = 300.0
 FRAMEWORK_SHARE = 0.1
 
 
@@ -30,6 +31,8 @@ class Case:
 
     name: str
     command: Sequence[str]
+    typed: bytes = b""
+    """Standard input."""
     package: str = ""
     """The package it needs, if it may be absent."""
     framework: bool = False
@@ -52,6 +55,11 @@ SESSION = Case(
     name="`from clew import Session`", command=(PYTHON, "-c", "from clew import Session")
 )
 VERSION = Case(name="`clew --version`", command=(SCRIPT, "--version"))
+EDITOR = Case(
+    name="`clew acp`, one answer to `initialize`",
+    command=(SCRIPT, "acp"),
+    typed=b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n',
+)
 ADDRESS = "{address}"
 """Stands in a command for where the model answers."""
 CASES = (
@@ -63,6 +71,7 @@ CASES = (
         command=(PYTHON, "-c", "from clew import InteractiveSession"),
     ),
     VERSION,
+    EDITOR,
     Case(name="`clew sessions list`", command=(SCRIPT, "sessions", "list")),
     Case(name="`clew config show`", command=(SCRIPT, "config", "show")),
     Case(
@@ -140,7 +149,7 @@ class _Place:
             command,
             cwd=self._cwd,
             env=self._environ,
-            stdin=subprocess.DEVNULL,
+            input=case.typed,
             capture_output=True,
             check=True,
         )
@@ -155,12 +164,15 @@ def over_bare(case: Case, timings: Mapping[str, Timing]) -> float:
 def verdicts(timings: Mapping[str, Timing]) -> list[str]:
     """Hold the measured numbers against the targets, one sentence each."""
     clew, version = over_bare(CLEW, timings), over_bare(VERSION, timings)
+    editor = timings[EDITOR.name].median
     return [
         f"target: `import clew` at most {IMPORT_LIMIT_MS:.0f} ms over bare Python: "
         f"{clew:.1f} ms, {judge(clew <= IMPORT_LIMIT_MS)}",
         *_against_frameworks(timings),
         f"target: `clew --version` within {VERSION_LIMIT_MS:.0f} ms of bare Python: "
         f"{version:.1f} ms, {judge(version <= VERSION_LIMIT_MS)}",
+        f"target: `clew acp` answers an editor within {EDITOR_LIMIT_MS:.0f} ms; starting, answering"
+        f" and exiting took {editor:.1f} ms, {judge(editor <= EDITOR_LIMIT_MS)}",
     ]
 
 

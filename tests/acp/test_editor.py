@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import acp.schema
 import anyio
@@ -284,6 +285,65 @@ async def test_a_prompt_has_images_links_and_resources(tmp_path: Path) -> None:
     assert "EMBEDDED @secret.txt" in sent
     assert "NOT TO BE READ" not in sent
     assert pixel in sent
+
+
+OWN_FILES = acp.schema.ClientCapabilities(
+    fs=acp.schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+)
+
+
+async def test_unsaved_changes_of_the_editor_are_read_and_edited(tmp_path: Path) -> None:
+    path = tmp_path / "project" / "a.txt"
+    edit = {"file_path": "a.txt", "old_string": "unsaved", "new_string": "edited"}
+    script = (
+        tool_call_response("Read", json.dumps({"file_path": "a.txt"})),
+        tool_call_response("Edit", json.dumps(edit), call_id="call_2"),
+        text_response("done"),
+    )
+    editor = Editor(files={str(path): "unsaved text\n"})
+    async with (
+        fake_openai(*script) as server,
+        connect(tmp_path, server.url, editor=editor, capabilities=OWN_FILES) as desk,
+    ):
+        path.write_bytes(b"text on disk\r\n")
+        await desk.ask(await desk.open(), "change it")
+
+    assert "unsaved text" in json.dumps(server.requests[1]["messages"])
+    assert editor.files == {str(path): "edited text\r\n"}
+    assert desk.editor.of("tool_call_update")[-1]["status"] == "completed"
+
+
+async def test_files_that_the_editor_does_not_have_are_read_from_disk(tmp_path: Path) -> None:
+    script = (
+        tool_call_response("Read", json.dumps({"file_path": "a.txt"})),
+        tool_call_response("Write", WRITE, call_id="call_2"),
+        text_response("done"),
+    )
+    async with (
+        fake_openai(*script) as server,
+        connect(tmp_path, server.url, capabilities=OWN_FILES) as desk,
+    ):
+        (desk.cwd / "a.txt").write_text("text on disk\n")
+        await desk.ask(await desk.open(), "read it")
+
+    assert "text on disk" in json.dumps(server.requests[1]["messages"])
+    assert desk.editor.files == {str(desk.cwd / "new.txt"): "one\ntwo\n"}
+
+
+async def test_an_editor_that_cannot_save_fails_the_call(tmp_path: Path) -> None:
+    class Broken(Editor):
+        async def write_text_file(self, path: str, content: str, **_: object) -> Any:
+            raise RequestError.internal_error({"details": "the disk is full"})
+
+    async with (
+        fake_openai(tool_call_response("Write", WRITE), text_response("ok")) as server,
+        connect(tmp_path, server.url, editor=Broken(), capabilities=OWN_FILES) as desk,
+    ):
+        await desk.ask(await desk.open(), "write it")
+
+    assert desk.editor.of("tool_call_update")[-1]["status"] == "failed"
+    assert "the editor refuses" in json.dumps(server.requests[1]["messages"])
+    assert not (desk.cwd / "new.txt").exists()
 
 
 async def test_the_todo_list_is_a_plan(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from clew.acp.connection import (
 from clew.acp.lines import Write
 from clew.acp.messages import (
     AuthenticateParams,
+    ClientCapabilities,
     Implementation,
     InitializeParams,
     InitializeResult,
@@ -134,7 +135,13 @@ class Agent:
         if self._sessions is None:
             from clew.acp.sessions import Sessions  # noqa: PLC0415 - see above
 
-            self._sessions = Sessions(self._connection, self._defaults, self._environ, self._tasks)
+            self._sessions = Sessions(
+                self._connection,
+                self._tasks,
+                defaults=self._defaults,
+                environ=self._environ,
+                editor=(self._editor and self._editor.client_capabilities) or ClientCapabilities(),
+            )
         return self._sessions
 
 

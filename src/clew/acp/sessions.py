@@ -10,9 +10,12 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from clew.acp.connection import INVALID_PARAMS, RESOURCE_NOT_FOUND, Connection, Reply, RpcError
+from clew.acp.editor_files import EditorFiles
 from clew.acp.messages import (
+    ClientCapabilities,
     ConfigResult,
     Empty,
+    FileSystem,
     ListSessionsParams,
     ListSessionsResult,
     NewSessionParams,
@@ -43,19 +46,23 @@ class Sessions:
 
     Args:
         connection: The editor.
+        tasks: Where the sessions live.
         defaults: What sessions get that the editor does not say, such as the model.
         environ: Environment variables; by default those of the process.
-        tasks: Where the sessions live.
+        editor: What the editor offers.
     """
 
     def __init__(
         self,
         connection: Connection,
+        tasks: TaskGroup,
+        *,
         defaults: SessionSpec,
         environ: Mapping[str, str] | None,
-        tasks: TaskGroup,
+        editor: ClientCapabilities,
     ) -> None:
         self._connection = connection
+        self._files = editor.fs or FileSystem()
         self._defaults = defaults
         self._environ = environ
         self._tasks = tasks
@@ -181,14 +188,16 @@ class Sessions:
     async def _host(self, spec: SessionSpec, *, task_status: TaskStatus[EditorSession]) -> None:
         """Keep a session open until it is closed."""
         session: EditorSession | None = None
+        files = EditorFiles(self._connection, self._files)
         try:
             async with (
-                launch(spec, environ=self._environ) as launched,
+                launch(spec, environ=self._environ, services={"documents": files}) as launched,
                 anyio.create_task_group() as tasks,
             ):
                 client = launched.session
                 session = EditorSession(client, self._connection, await client.snapshot(), tasks)
                 self._open[session.id] = session
+                files.session_id = session.id
                 task_status.started(session)
                 await session.closing.wait()
                 tasks.cancel_scope.cancel()

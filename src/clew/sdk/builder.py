@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
-from clew.config.settings import LoadedSettings
+from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
@@ -20,6 +21,9 @@ from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
+from clew.sdk.agent_setup import AgentSetup, connect_parent
+from clew.sdk.agent_tool import AgentTool
+from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
 from clew.sdk.model_choice import ModelChooser
@@ -44,8 +48,8 @@ from clew.sdk.session_parts import (
     select_agent_tools,
     write_prompt,
 )
-from clew.sdk.session_tasks import SessionTasks, join_facts
-from clew.sdk.subagents import AgentRunner, AgentTool
+from clew.sdk.session_tasks import join_facts
+from clew.sdk.task_runners import make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
@@ -187,34 +191,25 @@ class _Builder:
         memory = ProjectMemory(memory_folder(blueprint.cwd), on_event=events.append)
         language = options.get("language") or self._settings.language
         shared = self._build_shared_options()
-        agents = self._agents(tools, gate, shared)
-        callbacks: SessionOptions = {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,assignment]
+        setup = self._make_agent_setup(tools, gate, shared)
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        tasks = SessionTasks(
-            lambda: commands.session,
-            bus=blueprint.bus,
-            host=blueprint.host,
-            make_runners=lambda: options.get("background_task_runners", ()),
-            max_concurrent=options.get("max_background_tasks"),
-        )
-        agents.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        tasks = make_tasks(blueprint, commands, setup)
+        agents = Agents(setup, tasks)
+        setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
+        execute = ExecuteCommand(registry, lambda: commands, skills=False)
         session = options.get("session") or self._session(
             {
                 **shared,
-                **callbacks,
+                **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [
-                    *tools,
-                    ExecuteCommand(registry, lambda: commands, skills=False),
-                    ExitPlanMode(gate, commands.set_mode),
-                    *([AgentTool(agents)] if offers_agents(options) else []),
-                ],
+                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
             }
         )
-        agents.parent = session
+        connect_parent(setup, session)
         parts = SessionParts(
             blueprint=blueprint,
             scan=self._scan,
@@ -235,6 +230,22 @@ class _Builder:
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
+
+    def _make_agent_setup(
+        self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions
+    ) -> AgentSetup:
+        return AgentSetup(
+            definitions=self._scan.agents,
+            tools=tools,
+            gate=gate,
+            requests=self._blueprint.requests,
+            project=self._scan.project,
+            cwd=self._blueprint.cwd,
+            store=self._store,
+            provider_name=self._blueprint.provider.name,
+            options=shared,
+            transcripts=_find_transcripts(self._blueprint),
+        )
 
     def _session(self, options: SessionOptions) -> Session:
         options["store"] = self._store
@@ -287,19 +298,6 @@ class _Builder:
         self._origins = shorten_origins(found, self._blueprint.homes.user)
         return [one.tool for one in found]
 
-    def _agents(self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions) -> AgentRunner:
-        blueprint = self._blueprint
-        return AgentRunner(
-            definitions=self._scan.agents,
-            tools=tools,
-            gate=gate,
-            project=self._scan.project,
-            bus=blueprint.bus,
-            provider_name=blueprint.provider.name,
-            options=shared,
-            transcripts=blueprint.homes.project(blueprint.cwd) / "transcripts",
-        )
-
     def _models(self) -> ModelSwitcher:
         given = self._options.get("models")
         if given is not None:
@@ -313,7 +311,7 @@ class _Builder:
         found: SessionOptions = {
             "cwd": blueprint.cwd,
             "env": self._settings.env,
-            "redact_values": self._find_keys(),
+            "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
         }
         if self._options.get("keep_checkpoints", True):
@@ -333,12 +331,6 @@ class _Builder:
         given.pop("redact_values", None)
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
 
-    def _find_keys(self) -> tuple[str, ...]:
-        environ = self._scan.loaded.environ
-        search = environ.get(BRAVE_VARIABLE, "")
-        own = self._options.get("redact_values", ())
-        return (*own, *find_keys(self._settings, environ), *([search] if search else []))
-
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""
         environ = self._scan.loaded.environ
@@ -355,17 +347,42 @@ class _Builder:
             raise
 
     def _model(self) -> str:
-        """Return the model: the option, the settings', or the provider's default."""
-        if (session := self._options.get("session")) is not None:
-            return session.journal.view.setup.model.name
-        name = self._blueprint.provider.name
-        family = FAMILIES.get(name) or find_family(name)
-        model = (
-            self._options.get("model")
-            or (self._profile.model if self._profile is not None else "")
-            or self._settings.model
-            or (family.default_model if family else "")
-        )
-        if not model:
-            raise ConfigError(f"no model is set for the provider {name}: pass model=…")
-        return model
+        return _choose_model(self._blueprint, self._settings, self._profile)
+
+
+def _select_callbacks(options: InteractiveOptions) -> SessionOptions:
+    return {key: options[key] for key in CALLBACKS & options.keys()}  # type: ignore[literal-required,return-value]
+
+
+def _find_transcripts(blueprint: Blueprint) -> Path | None:
+    """Return where subagents write a log of their own; None if the session writes none."""
+    if blueprint.options.get("session_log") is None:
+        return None
+    return blueprint.homes.project(blueprint.cwd) / "transcripts"
+
+
+def _choose_model(
+    blueprint: Blueprint, settings: Settings, profile: ResolvedProvider | None
+) -> str:
+    """Return the model: the option, the settings', or the provider's default."""
+    if (session := blueprint.options.get("session")) is not None:
+        return session.journal.view.setup.model.name
+    name = blueprint.provider.name
+    family = FAMILIES.get(name) or find_family(name)
+    model = (
+        blueprint.options.get("model")
+        or (profile.model if profile is not None else "")
+        or settings.model
+        or (family.default_model if family else "")
+    )
+    if not model:
+        raise ConfigError(f"no model is set for the provider {name}: pass model=…")
+    return model
+
+
+def _find_keys(options: InteractiveOptions, loaded: LoadedSettings) -> tuple[str, ...]:
+    """Return the texts that the session must never show."""
+    search = loaded.environ.get(BRAVE_VARIABLE, "")
+    own = options.get("redact_values", ())
+    keys = find_keys(loaded.settings, loaded.environ)
+    return (*own, *keys, *([search] if search else []))

@@ -13,6 +13,7 @@ from clew.extensions.commands.protocol import AGENT_RUNTIME
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.providers.protocol import Provider
+from clew.sdk.agents import Agents
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.model_switcher import ModelSwitcher
@@ -21,7 +22,6 @@ from clew.sdk.path_completion import PathCompleter
 from clew.sdk.permission_requests import PermissionRequests
 from clew.sdk.project_scan import ProjectScan, build_prompt
 from clew.sdk.session_tasks import SessionTasks
-from clew.sdk.subagents import AgentRunner
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
@@ -77,7 +77,7 @@ class SessionParts(Struct, kw_only=True):
     memory: ProjectMemory
     memory_events: list[MemoryEvent]
     """Memory events that are not in the journal yet."""
-    agents: AgentRunner
+    agents: Agents
     tasks: SessionTasks
     models: ModelSwitcher
     name: str

@@ -38,7 +38,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Ask, Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
-from clew.tools.protocol import Tool, ToolSource
+from clew.tools.protocol import Documents, Tool, ToolSource
 
 if TYPE_CHECKING:
     # Writes files, which a session without calibrations never does.
@@ -142,6 +142,9 @@ class SessionOptions(DataOptions, total=False):
     """The folder in which the tools work. Default: the current folder of the process."""
     env: Mapping[str, str]
     """Environment variables for the commands of tools, in addition to those of the process."""
+    documents: Documents | None
+    """Text files as an editor has them, which the file tools read and write instead of the disk.
+    Default: the disk alone."""
     redact_values: Sequence[str]
     """Texts to redact besides those that look like secrets, such as keys of your own. Default:
     none."""
@@ -213,6 +216,7 @@ _DEFAULTS: SessionOptions = {
     "detect_loops": True,
     "record_calls": False,
     "redact": True,
+    "documents": None,
     "redact_values": (),
     "effort": "",
     "request_options": {},

@@ -95,6 +95,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
         tool_context=ToolContext(
             cwd=cwd,
             env=dict(options["env"]),
+            documents=options["documents"],
             redact_values=_list_secrets(provider, options),
             find_denied=gate.find_denied_paths,
         ),
@@ -153,8 +154,7 @@ def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord
     if (not parent and not kind) or isinstance(record, StoredSession):
         # A crash may have come between the record and the first entry.
         return record
-    extra: dict[str, object] = {"kind": kind} if kind else {}
-    return StoredSession(**asdict(record), parent=SessionId(parent) or None, extra=extra)
+    return StoredSession(**asdict(record), parent=SessionId(parent) or None, kind=kind)
 
 
 async def close_session(state: SessionState, reason: str) -> None:

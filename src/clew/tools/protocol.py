@@ -43,6 +43,25 @@ class Progress(Struct, kw_only=True):
     call is aborted."""
 
 
+class Documents(Protocol):
+    """Text files as an editor has them, with changes that are not saved yet.
+
+    The file tools use it instead of the disk. Both methods are called from worker threads.
+    """
+
+    def read(self, path: Path) -> str | None:
+        """Return the text of a file; None if the file on disk is to be read."""
+        ...
+
+    def write(self, path: Path, text: str) -> bool:
+        """Write a file and save it; returns False if it is to be written to disk.
+
+        Raises:
+            OSError: The editor has the file, but cannot write it.
+        """
+        ...
+
+
 AskUser: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[PermissionAnswer | None]]
 """Asks the user a question in the middle of a call: the question, and facts to show beside it.
 None means that nobody can answer."""
@@ -61,6 +80,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     before_change: Callable[[Path], None] | None = None
     """Call this before a file is changed, created or removed, from any thread. It saves the file
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
+    documents: Documents | None = None
+    """The files that an editor has open; None to use the disk alone."""
     allowed_paths: tuple[str, ...] = ()
     """The real paths that this call was allowed to use, for a command first the folder in which it
     starts; empty if nothing was decided."""

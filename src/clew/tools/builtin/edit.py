@@ -155,7 +155,7 @@ class _PlannedEdit(Struct, frozen=True, kw_only=True):
 def _plan_edit(
     ledger: FileLedger, path: Path, change: EditRequest, context: ToolContext
 ) -> _PlannedEdit:
-    data = load(path, change.path)
+    data = load(path, change.path, context.documents)
     ledger.check(path, data, change.path)
     file = decode(data, change.path)
     shown = RedactedText(file.text)
@@ -172,8 +172,7 @@ def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> Tool
         path = resolve(change.path, context)
         with ledger.lock(path):
             plan = _plan_edit(ledger, path, change, context)
-            before = context.before_change
-            ledger.replace(path, plan.new_data, change.path, expected=plan.data, before=before)
+            ledger.replace(path, plan.new_data, change.path, expected=plan.data, context=context)
     except ToolFailure as error:
         return failure(str(error))
     diff = compare(plan.old_text, plan.new_text, change.path)

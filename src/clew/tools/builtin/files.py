@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.files.no_links import open_file
-from clew.tools.protocol import ToolContext, ToolOutput
+from clew.tools.protocol import Documents, ToolContext, ToolOutput
 
 MAX_BYTES = 64_000_000
 """A larger file is never loaded as a whole."""
@@ -100,8 +100,15 @@ def examine(path: Path, shown: str) -> os.stat_result:
     return facts
 
 
-def load(path: Path, shown: str) -> bytes:
+def load(path: Path, shown: str, documents: Documents | None = None) -> bytes:
     """Return the bytes of a regular file.
+
+    A text with unsaved changes in an editor is encoded as the file on disk is.
+
+    Args:
+        path: The file.
+        shown: The path as the model wrote it.
+        documents: The files that an editor has open.
 
     Raises:
         ToolFailure: It is missing, not a regular file, too large, or not readable.
@@ -110,9 +117,30 @@ def load(path: Path, shown: str) -> bytes:
         raise ToolFailure(f"{shown} has {size:,} bytes, too many to change. Use Bash.")
     try:
         with open_file(path) as stream:
-            return stream.read()
+            data = stream.read()
     except OSError as error:
         raise ToolFailure(f"{shown} cannot be read: {describe_error(error)}.") from error
+    return data if documents is None else _take_unsaved(data, path, shown, documents)
+
+
+def _take_unsaved(data: bytes, path: Path, shown: str, documents: Documents) -> bytes:
+    try:
+        file = decode(data, shown)
+    except ToolFailure:
+        # Editors have text files only.
+        return data
+    text = documents.read(path)
+    if text is None or _normalize_endings(text) == _normalize_endings(file.text):
+        return data
+    crlf = "\r" not in text and file.text.count("\r\n") * 2 > file.text.count("\n")
+    try:
+        return file.encode(text.replace("\n", "\r\n") if crlf else text)
+    except ToolFailure:
+        return text.encode()
+
+
+def _normalize_endings(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 def load_lines(path: Path, shown: str, *, first: int, limit: int) -> tuple[bytes, bool]:

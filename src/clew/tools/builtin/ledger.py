@@ -8,14 +8,15 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from clew.files.atomic import remove_stale_temporaries, replace_file
 from clew.files.locks import file_lock
 from clew.files.no_links import open_file
-from clew.tools.builtin.files import ToolFailure, describe_error
+from clew.tools.builtin.files import ToolFailure, decode, describe_error
+from clew.tools.protocol import ToolContext
 
 
 class FileLedger:
@@ -62,19 +63,20 @@ class FileLedger:
         shown: str,
         *,
         expected: bytes | None,
-        before: Callable[[Path], None] | None = None,
+        context: ToolContext,
     ) -> None:
         """Replace the file at `path` atomically, and note its new content.
 
         The path must be resolved: a link in it is refused. Permissions, extended attributes and,
-        where possible, the owner of an existing file are kept; missing folders are made.
+        where possible, the owner of an existing file are kept; missing folders are made. A file
+        that an editor writes is written by the editor.
 
         Args:
             path: The file.
             data: The new content.
             shown: The path as the model wrote it.
             expected: The current content; None if the file does not exist.
-            before: Called before anything is changed; see `ToolContext.before_change`.
+            context: Where the call runs.
 
         Raises:
             ToolFailure: The file cannot be written, or holds something else than expected; it is
@@ -82,18 +84,26 @@ class FileLedger:
         """
         try:
             _refuse_unwritable(path, shown)
-            if before is not None:
-                before(path)
-            remove_stale_temporaries(path.parent)
-            replace_file(
-                path,
-                data,
-                follow_folders=False,
-                before_rename=lambda: _refuse_changed(path, expected, shown),
-            )
+            if context.before_change is not None:
+                context.before_change(path)
+            if not _write_document(path, data, shown, context):
+                remove_stale_temporaries(path.parent)
+                replace_file(
+                    path,
+                    data,
+                    follow_folders=False,
+                    before_rename=lambda: _refuse_changed(path, expected, shown),
+                )
         except (OSError, ValueError, RuntimeError) as error:
             raise ToolFailure(f"{shown} cannot be written: {describe_error(error)}.") from error
         self.note(path, data)
+
+
+def _write_document(path: Path, data: bytes, shown: str, context: ToolContext) -> bool:
+    """Let the editor write the file, if there is one; returns whether it did."""
+    if context.documents is None:
+        return False
+    return context.documents.write(path, decode(data, shown).text)
 
 
 def _refuse_unwritable(target: Path, shown: str) -> None:

@@ -115,7 +115,7 @@ def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutpu
     try:
         if examine(part.path, part.shown).st_size > MAX_BYTES:
             return _read_large(part)
-        data = load(part.path, part.shown)
+        data = load(part.path, part.shown, context.documents)
         if kind := find_image_type(data):
             ledger.note(part.path, data)
             return _image(part, data, kind)

@@ -36,7 +36,7 @@ def write_tool(ledger: FileLedger) -> Tool:
     def find_failure(file_path: str, content: str, context: ToolContext) -> ToolOutput | None:
         try:
             path = resolve(file_path, context)
-            old = _read_current(ledger, path, file_path)
+            old = _read_current(ledger, path, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             _restore(file, content, file_path, context)
         except ToolFailure as error:
@@ -52,12 +52,12 @@ def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContex
     try:
         path = resolve(file_path, context)
         with ledger.lock(path):
-            old = _read_current(ledger, path, file_path)
+            old = _read_current(ledger, path, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _match_line_endings(file.text, content)
             text = _restore(file, text, file_path, context)
             data, note = _encode(file, text)
-            ledger.replace(path, data, file_path, expected=old, before=context.before_change)
+            ledger.replace(path, data, file_path, expected=old, context=context)
     except ToolFailure as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
@@ -76,7 +76,9 @@ def _restore(file: TextFile, content: str, file_path: str, context: ToolContext)
     return restore_secrets(content, list_secrets(hide_file(file.text, context)), file_path)
 
 
-def _read_current(ledger: FileLedger, path: Path, file_path: str) -> bytes | None:
+def _read_current(
+    ledger: FileLedger, path: Path, file_path: str, context: ToolContext
+) -> bytes | None:
     try:
         if not path.exists():
             return None
@@ -84,7 +86,7 @@ def _read_current(ledger: FileLedger, path: Path, file_path: str) -> bytes | Non
         raise ToolFailure(f"{file_path} cannot be written: {error}.") from error
     if path.is_dir():
         raise ToolFailure(f"{file_path} is a folder, so it cannot be written.")
-    data = load(path, file_path)
+    data = load(path, file_path, context.documents)
     if not ledger.knows(path):
         raise ToolFailure(f"{file_path} exists and was not read yet. Read it first, then write it.")
     ledger.check(path, data, file_path)

@@ -1,0 +1,40 @@
+"""What runs the background tasks of a session."""
+
+from clew.core.tasks import TaskKind
+from clew.runtime.protocol import TaskRunner
+from clew.sdk.agent_setup import AgentSetup
+from clew.sdk.command_host import SessionCommandHost
+from clew.sdk.session_parts import Blueprint
+from clew.sdk.session_tasks import SessionTasks
+
+
+def make_tasks(
+    blueprint: Blueprint, commands: SessionCommandHost, setup: AgentSetup
+) -> SessionTasks:
+    """Return the background tasks of a session; their runners are made when the first is needed."""
+    return SessionTasks(
+        lambda: commands.session,
+        bus=blueprint.bus,
+        host=blueprint.host,
+        make_runners=lambda: make_runners(setup, blueprint),
+        max_concurrent=blueprint.options.get("max_background_tasks"),
+    )
+
+
+def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:
+    """Return the runners, one for each kind of tasks; those of the caller count first.
+
+    Agents run in this process unless `subagent_runner_factory` says otherwise, and in git worktrees
+    where their requests ask for that.
+    """
+    # Most sessions run nothing in the background.
+    from clew.runtime.worktree_runner import WorktreeRunner  # noqa: PLC0415
+    from clew.runtime.worktrees import GitWorktrees  # noqa: PLC0415
+    from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415
+
+    options = blueprint.options
+    make = options.get("subagent_runner_factory", AgentRunner)
+    worktrees = GitWorktrees(blueprint.homes.project(blueprint.cwd) / "worktrees")
+    agents: TaskRunner = WorktreeRunner(make(setup), worktrees, setup.hooks)
+    given = {runner.kind: runner for runner in options.get("background_task_runners", ())}
+    return list(({TaskKind.AGENT: agents} | given).values())
