@@ -161,6 +161,13 @@ def _add_worker(worker: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="continue the agents of a worker that is silent for this long (default: 5)",
     )
+    worker.add_argument(
+        "--park-after",
+        type=parse_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long an agent waits for an answer before it leaves its worker (default: 10)",
+    )
     worker.add_argument("--json", action="store_true", help="write the log as JSON lines")
 
 

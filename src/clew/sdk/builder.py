@@ -308,7 +308,7 @@ class _Builder:
         found: SessionOptions = {
             "cwd": blueprint.cwd,
             "env": self._settings.env,
-            "redact_values": self._find_keys(),
+            "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
             "tool_source": self._mcp.source if self._mcp is not None else None,
         }
@@ -328,14 +328,6 @@ class _Builder:
         }
         given.pop("redact_values", None)
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
-
-    def _find_keys(self) -> tuple[str, ...]:
-        environ = self._scan.loaded.environ
-        search = environ.get(BRAVE_VARIABLE, "")
-        own = self._options.get("redact_values", ())
-        servers = self._mcp.secrets if self._mcp is not None else ()
-        found = (*own, *find_keys(self._settings, environ), *servers)
-        return (*found, *([search] if search else []))
 
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""
@@ -384,3 +376,11 @@ def _choose_model(
     if not model:
         raise ConfigError(f"no model is set for the provider {name}: pass model=…")
     return model
+
+
+def _find_keys(options: InteractiveOptions, loaded: LoadedSettings) -> tuple[str, ...]:
+    """Return the texts that the session must never show."""
+    search = loaded.environ.get(BRAVE_VARIABLE, "")
+    own = options.get("redact_values", ())
+    keys = find_keys(loaded.settings, loaded.environ)
+    return (*own, *keys, *([search] if search else []))

@@ -165,25 +165,7 @@ class SessionCommandHost:
         Raises:
             ConfigError: The skill names an agent that does not exist.
         """
-        request = TaskRequest(
-            kind=TaskKind.AGENT,
-            prompt=text,
-            label=f"/{skill.name}",
-            agent=skill.agent,
-            model=skill.model,
-            allowed_tools=skill.allowed_tools or None,
-            fork_worker=True,
-        )
-        return await self.parts.agents.ask(request)
-
-    def check_skill(self, skill: Skill) -> None:
-        """Make sure that a skill can run, before anything is added to the conversation.
-
-        Raises:
-            ConfigError: The skill names an agent that does not exist.
-        """
-        if skill.fork:
-            self.parts.agents.find_definition(skill.agent)
+        return await self.parts.agents.run_skill(skill, text)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""

@@ -4,7 +4,6 @@ from clew.core.tasks import TaskKind
 from clew.runtime.protocol import TaskRunner
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.command_host import SessionCommandHost
-from clew.sdk.options import InteractiveOptions
 from clew.sdk.session_parts import Blueprint
 from clew.sdk.session_tasks import SessionTasks
 
@@ -17,17 +16,25 @@ def make_tasks(
         lambda: commands.session,
         bus=blueprint.bus,
         host=blueprint.host,
-        make_runners=lambda: make_runners(setup, blueprint.options),
+        make_runners=lambda: make_runners(setup, blueprint),
         max_concurrent=blueprint.options.get("max_background_tasks"),
     )
 
 
-def make_runners(setup: AgentSetup, options: InteractiveOptions) -> list[TaskRunner]:
-    """Return the runners, one for each kind of tasks; those of the caller count first."""
+def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:
+    """Return the runners, one for each kind of tasks; those of the caller count first.
+
+    Agents run in this process unless `subagent_runner_factory` says otherwise, and in git worktrees
+    where their requests ask for that.
+    """
     # Most sessions run nothing in the background.
+    from clew.runtime.worktree_runner import WorktreeRunner  # noqa: PLC0415
+    from clew.runtime.worktrees import GitWorktrees  # noqa: PLC0415
     from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415
 
+    options = blueprint.options
     make = options.get("subagent_runner_factory", AgentRunner)
-    runners: dict[TaskKind, TaskRunner] = {TaskKind.AGENT: make(setup)}
-    runners |= {runner.kind: runner for runner in options.get("background_task_runners", ())}
-    return list(runners.values())
+    worktrees = GitWorktrees(blueprint.homes.project(blueprint.cwd) / "worktrees")
+    agents: TaskRunner = WorktreeRunner(make(setup), worktrees, setup.hooks)
+    given = {runner.kind: runner for runner in options.get("background_task_runners", ())}
+    return list(({TaskKind.AGENT: agents} | given).values())

@@ -1,6 +1,7 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import anyio
@@ -257,8 +258,24 @@ async def _call(state: SessionState) -> ModelAnswer:
     check_view(state)
     await compact_if_requested(state)
     context = await fit(state)
-    with state.reserve_call():
+    with _reserve_call(state):
         return await _call_with_remedies(state, context)
+
+
+@contextmanager
+def _reserve_call(state: SessionState) -> Iterator[None]:
+    """Check the budget for the next call, and reserve its cost while it is made.
+
+    Raises:
+        BudgetReached: The call would exceed the budget.
+    """
+    state.check_next_call()
+    if state.budget is not None:
+        state.reserved_usd = state.cost(state.expect_call()) or 0.0
+    try:
+        yield
+    finally:
+        state.reserved_usd = 0.0
 
 
 async def _call_with_remedies(state: SessionState, context: ContextState) -> ModelAnswer:
