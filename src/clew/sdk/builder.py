@@ -55,6 +55,7 @@ from clew.session.gate import Gate
 from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.stores.record import AGENT_KIND
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
@@ -186,14 +187,13 @@ class _Builder:
         tasks = make_tasks(blueprint, commands, setup)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
-        execute = ExecuteCommand(registry, lambda: commands, skills=False)
+        own = _make_own_tools(options, registry, commands, agents)
         session = options.get("session") or self._session(
             {
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
+                "tools": [*tools, *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
@@ -346,6 +346,22 @@ class _Builder:
 
     def _model(self) -> str:
         return _choose_model(self._blueprint, self._settings, self._profile)
+
+
+def _make_own_tools(
+    options: InteractiveOptions,
+    registry: CommandRegistry,
+    commands: SessionCommandHost,
+    agents: Agents,
+) -> list[Tool]:
+    """Return the tools that act on the session itself; a subagent has none of them."""
+    if options.get("kind") == AGENT_KIND:
+        return []
+    return [
+        ExecuteCommand(registry, lambda: commands, skills=False),
+        ExitPlanMode(agents.setup.gate, commands.set_mode),
+        *([AgentTool(agents)] if offers_agents(options) else []),
+    ]
 
 
 def _select_callbacks(options: InteractiveOptions) -> SessionOptions:
