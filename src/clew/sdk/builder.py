@@ -14,14 +14,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
-from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
-from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
@@ -43,19 +41,17 @@ from clew.sdk.session_parts import (
     Blueprint,
     McpAccess,
     SessionParts,
-    offers_agents,
     select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import join_facts
+from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
-from clew.stores.record import AGENT_KIND
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
@@ -187,7 +183,7 @@ class _Builder:
         tasks = make_tasks(blueprint, commands, setup)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own = _make_own_tools(options, registry, commands, agents)
+        own = make_own_tools(options, registry, commands, agents)
         session = options.get("session") or self._session(
             {
                 **shared,
@@ -346,22 +342,6 @@ class _Builder:
 
     def _model(self) -> str:
         return _choose_model(self._blueprint, self._settings, self._profile)
-
-
-def _make_own_tools(
-    options: InteractiveOptions,
-    registry: CommandRegistry,
-    commands: SessionCommandHost,
-    agents: Agents,
-) -> list[Tool]:
-    """Return the tools that act on the session itself; a subagent has none of them."""
-    if options.get("kind") == AGENT_KIND:
-        return []
-    return [
-        ExecuteCommand(registry, lambda: commands, skills=False),
-        ExitPlanMode(agents.setup.gate, commands.set_mode),
-        *([AgentTool(agents)] if offers_agents(options) else []),
-    ]
 
 
 def _select_callbacks(options: InteractiveOptions) -> SessionOptions:
