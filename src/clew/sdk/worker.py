@@ -14,6 +14,7 @@ from clew.core.errors import ConfigError, MissingExtra
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.protocol import TaskResult
 from clew.runtime.schedule_zone import find_next_run
+from clew.runtime.schedule_zone import find_next_run
 from clew.runtime.worker import Worker, new_worker_name
 from clew.runtime.worker_watchdog import WorkerTimes
 from clew.sdk.durable_agent import DurableAgent
