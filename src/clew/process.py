@@ -8,6 +8,7 @@ depend on a background child that keeps a pipe open.
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ _CHUNK = 65_536
 _GIVE_UP = 5.0
 """Seconds to wait for a killed program that hangs in the kernel."""
 _POLL = 0.02
+_STRAY_ROUNDS = 50
 
 
 async def start_group(
@@ -99,6 +101,22 @@ class CallGuard:
     def release(self) -> None:
         """Leave the processes that still run alone."""
         self._send("done")
+
+    def kill_strays(self) -> None:
+        """Kill the processes of the call that have left its process group; on Linux only.
+
+        Reads the environment of every process, so call it in a thread.
+        """
+        mark = f"{CALL_VARIABLE}={self.env[CALL_VARIABLE]}".encode()
+        for _ in range(_STRAY_ROUNDS):
+            found = _find_processes(mark)
+            for pid in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+            # A process takes a moment to die, and may just have started another one.
+            time.sleep(_POLL)
 
     def _send(self, line: str) -> None:
         # Someone may have killed the guard.
@@ -184,6 +202,16 @@ def drain_pipe(reader: int, add: Callable[[bytes], None]) -> None:
     with suppress(BlockingIOError):
         for _ in range(64):
             add(os.read(reader, _CHUNK))
+
+
+def _find_processes(mark: bytes) -> list[int]:
+    """Return the processes with this variable; one that was killed has no environment."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in file.read_bytes().split(b"\0"):
+                found.append(int(file.parent.name))
+    return found
 
 
 def _signal_group(process: Process, number: signal.Signals) -> None:
