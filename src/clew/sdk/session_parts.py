@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RESERVED_TOOLS = frozenset(
     {
-        *("Agent", "ExecuteCommand", "ExitPlanMode", "Recall"),
+        *("Agent", "BackgroundProcess", "ExecuteCommand", "ExitPlanMode", "Recall"),
         *("CallMcpTool", "ReadMcpResource", "ToolSearch"),
     }
 )
