@@ -20,6 +20,8 @@ from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
+from clew.sdk.session_tasks import SessionTasks
+from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.history import MEMORY
@@ -116,6 +118,14 @@ class SessionCommandHost:
         """The MCP servers with their states."""
         mcp = self.parts.mcp
         return mcp.source.pool.list_status() if mcp is not None else ()
+
+    @property
+    def tasks(self) -> LocalTasks:
+        """The background tasks of the session."""
+        return LocalTasks(self._find_tasks)
+
+    async def _find_tasks(self) -> SessionTasks:
+        return self.parts.tasks
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact before the next model call; returns False when no run is in progress."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from clew.core.errors import ConfigError, MissingExtra
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.protocol import TaskResult
+from clew.runtime.schedule_zone import find_next_run
 from clew.runtime.worker import Worker, new_worker_name
 from clew.runtime.worker_watchdog import WorkerTimes
 from clew.sdk.durable_agent import DurableAgent
@@ -106,7 +107,7 @@ async def _serve(
     queue = DbosScheduler(tasks, address)
     name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
     times = WorkerTimes(silent_after=spec.silent_after)
-    worker = Worker(tasks, queue, run_agent, name=name, times=times)
+    worker = Worker(tasks, queue, run_agent, name=name, times=times, next_time=find_next_run)
     try:
         async with anyio.create_task_group() as group:
             await group.start(worker.serve)
