@@ -30,6 +30,7 @@ BACKGROUND_PROCESS = "BackgroundProcess"
 _ACTIONS = ("start", "read", "send", "stop", "list")
 _MAX_LABEL = 60
 _MAX_COMMAND = 120
+_NEWEST = 10
 
 PROCESS_SPEC = ToolSpec(
     name=BACKGROUND_PROCESS,
@@ -151,7 +152,8 @@ class BackgroundProcessTool:
                     kind=TargetKind.COMMAND,
                 )
             case _:
-                return Access(tool=BACKGROUND_PROCESS, risk=Risk.INSPECT, target=call.task_id)
+                target = call.task_id or call.action
+                return Access(tool=BACKGROUND_PROCESS, risk=Risk.INSPECT, target=target)
 
     def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
         """Return the failure of a call with wrong arguments, or None."""
@@ -255,8 +257,10 @@ def _describe_page(page: LogPage, state: TaskState) -> list[str]:
     if page.next_offset is not None:
         lines.append(f"[more lines follow: offset={page.next_offset}]")
     elif is_open:
-        unfinished = state.preview and not any(state.preview in line for line in page.lines[-1:])
-        lines += [f"[unfinished line: {state.preview}]"] if unfinished else []
+        # The newest line is not in the log before it is complete.
+        start = state.preview.removesuffix("…")
+        if not any(start in one_line(line) for line in page.lines[-_NEWEST:]):
+            lines.append(f"[unfinished line: {state.preview}]")
         lines.append(f"[new lines will start at offset={end}]")
     return lines
 

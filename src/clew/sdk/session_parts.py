@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
+from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agent_discovery import assemble_prompt, filter_tools
 from clew.extensions.commands.protocol import AGENT_RUNTIME
@@ -152,6 +153,14 @@ def select_agent_tools(
     names = [tool.spec.name for tool in tools]
     kept = filter_tools(names, agent, allowed=blueprint.options.get("agent_tools") or None)
     return [tool for tool in tools if tool.spec.name in kept]
+
+
+def offers_processes(options: InteractiveOptions) -> bool:
+    """Return True when the model gets the `BackgroundProcess` tool."""
+    runners = options.get("background_task_runners", ())
+    has_runner = any(runner.kind is TaskKind.PROCESS for runner in runners)
+    is_usual = offers_agents(options) and not options.keys() & {"tools", "session"}
+    return options.get("background_processes", has_runner or is_usual)
 
 
 def offers_agents(options: InteractiveOptions) -> bool:
