@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
@@ -92,10 +93,12 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
     mcp = _open_servers(blueprint, scan.loaded)
     try:
         session_id = await _session_id(options, store)
-        built = await to_thread.run_sync(
-            _Builder(blueprint, scan, store, session_id, mcp=mcp).build
-        )
+        builder = _Builder(_add_source(blueprint, mcp), scan, store, session_id)
+        built = await to_thread.run_sync(builder.build)
         parts = built.parts
+        if mcp is not None:
+            parts.mcp, parts.warnings = mcp, (*parts.warnings, *mcp.problems)
+            parts.registry.add_source(McpCommandSource(mcp.source.pool))
         _check_mode(options, scan)
         await parts.session.open()
         await parts.tasks.restore()
@@ -134,6 +137,16 @@ def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | N
     return open_servers(blueprint, loaded)
 
 
+def _add_source(blueprint: Blueprint, mcp: McpAccess | None) -> Blueprint:
+    """Return the blueprint with the tools and the secrets of the MCP servers."""
+    if mcp is None:
+        return blueprint
+    options = blueprint.options.copy()
+    options["tool_source"] = mcp.source
+    options["redact_values"] = (*options.get("redact_values", ()), *mcp.secrets)
+    return replace(blueprint, options=options)
+
+
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
     """Reject a mode that the settings forbid, before anything is opened."""
     mode = options.get("permission_mode")
@@ -159,8 +172,6 @@ class _Builder:
         scan: ProjectScan,
         store: Store,
         session_id: SessionId | None,
-        *,
-        mcp: McpAccess | None,
     ) -> None:
         self._blueprint = blueprint
         self._options = blueprint.options
@@ -168,7 +179,6 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
-        self._mcp = mcp
         self._origins: Mapping[str, str] = {}
         self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
@@ -218,8 +228,7 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=self._list_warnings(),
-            mcp=self._mcp,
+            warnings=(*self._scan.warnings, *self._tool_warnings),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
@@ -240,10 +249,6 @@ class _Builder:
             transcripts=_find_transcripts(self._blueprint),
         )
 
-    def _list_warnings(self) -> tuple[str, ...]:
-        problems = self._mcp.problems if self._mcp is not None else ()
-        return (*self._scan.warnings, *self._tool_warnings, *problems)
-
     def _session(self, options: SessionOptions) -> Session:
         options["store"] = self._store
         options["session_id"] = self._session_id
@@ -256,8 +261,6 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
-        if self._mcp is not None:
-            registry.add_source(McpCommandSource(self._mcp.source.pool))
         return registry
 
     def _gate(self) -> Gate:
@@ -316,7 +319,6 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
-            "tool_source": self._mcp.source if self._mcp is not None else None,
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"

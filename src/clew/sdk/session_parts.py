@@ -27,6 +27,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.tools.mcp.names import OWN_TOOLS
 from clew.tools.protocol import Tool
 
 if TYPE_CHECKING:
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
     from clew.tools.mcp.source import McpToolSource
 
 RESERVED_TOOLS = frozenset(
-    {
-        *("Agent", "BackgroundProcess", "ExecuteCommand", "ExitPlanMode", "Recall"),
-        *("CallMcpTool", "ReadMcpResource", "ToolSearch"),
-    }
+    {"Agent", "BackgroundProcess", "ExecuteCommand", "ExitPlanMode", "Recall", *OWN_TOOLS}
 )
 """Tools that a session makes itself."""
 
