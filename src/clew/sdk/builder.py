@@ -15,14 +15,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
-from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
-from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
@@ -44,16 +42,15 @@ from clew.sdk.session_parts import (
     Blueprint,
     McpAccess,
     SessionParts,
-    offers_agents,
     select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import join_facts
+from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_process_tool, make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -197,15 +194,14 @@ class _Builder:
         tasks = make_tasks(blueprint, commands, setup, sandbox=lambda: self._sandbox)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
+        own = make_own_tools(options, registry, commands, agents)
         own += make_process_tool(blueprint, self._scan, commands, tasks)
-        execute = ExecuteCommand(registry, lambda: commands, skills=False)
         session = options.get("session") or self._session(
             {
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
+                "tools": [*tools, *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),

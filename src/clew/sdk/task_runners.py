@@ -11,6 +11,7 @@ from clew.sdk.permissions import drop_denied
 from clew.sdk.project_scan import ProjectScan
 from clew.sdk.session_parts import Blueprint, offers_processes, select_agent_tools
 from clew.sdk.session_tasks import SessionTasks
+from clew.stores.record import AGENT_KIND
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
 
@@ -84,8 +85,12 @@ def _make_process_runner(
 def make_process_tool(
     blueprint: Blueprint, scan: ProjectScan, commands: SessionCommandHost, tasks: SessionTasks
 ) -> list[Tool]:
-    """Return the `BackgroundProcess` tool, if the session offers it and nothing denies it."""
-    if not offers_processes(blueprint.options):
+    """Return the `BackgroundProcess` tool, if the session offers it and nothing denies it.
+
+    A subagent has none: tasks cannot start tasks of their own.
+    """
+    is_agent = blueprint.options.get("kind") == AGENT_KIND
+    if is_agent or not offers_processes(blueprint.options):
         return []
     tool = BackgroundProcessTool(
         lambda: tasks.manager, session_id=lambda: commands.session.session_id
