@@ -82,8 +82,16 @@ class Gate(Struct, kw_only=True):
 
     @contextmanager
     def derive(self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None) -> Iterator["Gate"]:
-        """Make the gate of a subagent: the same rules and grants, and the mode as it changes."""
+        """Make the gate of a subagent: the same rules and grants, and the mode as it changes.
+
+        In a worktree, rules that forbid files of the project forbid their copies too.
+        """
         gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, derived=[])
+        if cwd != self.cwd:
+            from clew.permissions.moved_rules import add_moved_rules  # noqa: PLC0415
+
+            gate.deny = add_moved_rules(self.deny, self.cwd, cwd)
+            gate.ask_rules = add_moved_rules(self.ask_rules, self.cwd, cwd)
         self.derived.append(gate)
         try:
             yield gate
