@@ -39,6 +39,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "checkpoints/test_crash": "kills processes",
         "checkpoints/test_model": "plays long random games on a folder",
         "cli/test_demo": "runs the embedded model",
+        "cli/test_detach": "imports the engine of durable tasks",
         "cli/test_first_start": "starts clew in a terminal",
         "cli/test_signals": "starts clew",
         "cli/test_log": "starts clew",

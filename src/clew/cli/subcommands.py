@@ -3,6 +3,7 @@
 import argparse
 
 from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
+from clew.cli.mcp_arguments import add_mcp
 from clew.cli.simulate_arguments import add_simulate
 from clew.core.permissions import PermissionMode
 
@@ -13,6 +14,7 @@ SUMMARIES = {
     "demo": "take a guided tour",
     "doctor": "check what works here",
     "log": "read and replay logs",
+    "mcp": "manage MCP servers",
     "models": "get the embedded model",
     "permissions": "show what was decided",
     "schedule": "run prompts regularly",
@@ -35,6 +37,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "demo": _add_demo,
         "doctor": add_doctor,
         "log": _add_log,
+        "mcp": add_mcp,
         "models": _add_models,
         "permissions": _add_permissions,
         "schedule": _add_schedule,

@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
@@ -14,14 +15,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
-from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
-from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
@@ -44,16 +43,15 @@ from clew.sdk.session_parts import (
     Blueprint,
     McpAccess,
     SessionParts,
-    offers_agents,
     select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import join_facts
+from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -92,10 +90,12 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
     mcp = _open_servers(blueprint, scan.loaded)
     try:
         session_id = await _session_id(options, store)
-        built = await to_thread.run_sync(
-            _Builder(blueprint, scan, store, session_id, mcp=mcp).build
-        )
+        builder = _Builder(_add_source(blueprint, mcp), scan, store, session_id)
+        built = await to_thread.run_sync(builder.build)
         parts = built.parts
+        if mcp is not None:
+            parts.mcp, parts.warnings = mcp, (*parts.warnings, *mcp.problems)
+            parts.registry.add_source(McpCommandSource(mcp.source.pool))
         _check_mode(options, scan)
         await parts.session.open()
         await parts.tasks.restore()
@@ -134,6 +134,16 @@ def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | N
     return open_servers(blueprint, loaded)
 
 
+def _add_source(blueprint: Blueprint, mcp: McpAccess | None) -> Blueprint:
+    """Return the blueprint with the tools and the secrets of the MCP servers."""
+    if mcp is None:
+        return blueprint
+    options = blueprint.options.copy()
+    options["tool_source"] = mcp.source
+    options["redact_values"] = (*options.get("redact_values", ()), *mcp.secrets)
+    return replace(blueprint, options=options)
+
+
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
     """Reject a mode that the settings forbid, before anything is opened."""
     mode = options.get("permission_mode")
@@ -159,8 +169,6 @@ class _Builder:
         scan: ProjectScan,
         store: Store,
         session_id: SessionId | None,
-        *,
-        mcp: McpAccess | None,
     ) -> None:
         self._blueprint = blueprint
         self._options = blueprint.options
@@ -168,7 +176,6 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
-        self._mcp = mcp
         self._origins: Mapping[str, str] = {}
         self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
@@ -187,14 +194,13 @@ class _Builder:
         tasks = make_tasks(blueprint, commands, setup)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
-        execute = ExecuteCommand(registry, lambda: commands, skills=False)
+        own = make_own_tools(options, registry, commands, agents)
         session = options.get("session") or self._session(
             {
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
+                "tools": [*tools, *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
@@ -217,8 +223,7 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=self._list_warnings(),
-            mcp=self._mcp,
+            warnings=(*self._scan.warnings, *self._tool_warnings),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
@@ -239,10 +244,6 @@ class _Builder:
             transcripts=_find_transcripts(self._blueprint),
         )
 
-    def _list_warnings(self) -> tuple[str, ...]:
-        problems = self._mcp.problems if self._mcp is not None else ()
-        return (*self._scan.warnings, *self._tool_warnings, *problems)
-
     def _session(self, options: SessionOptions) -> Session:
         options["store"] = self._store
         options["session_id"] = self._session_id
@@ -255,8 +256,6 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
-        if self._mcp is not None:
-            registry.add_source(McpCommandSource(self._mcp.source.pool))
         return registry
 
     def _gate(self) -> Gate:
@@ -313,7 +312,6 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
-            "tool_source": self._mcp.source if self._mcp is not None else None,
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"

@@ -26,18 +26,14 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.tools.mcp.names import OWN_TOOLS
 from clew.tools.protocol import Tool
 
 if TYPE_CHECKING:
     # Loaded only when a server is configured.
     from clew.tools.mcp.source import McpToolSource
 
-RESERVED_TOOLS = frozenset(
-    {
-        *("Agent", "ExecuteCommand", "ExitPlanMode", "Recall"),
-        *("CallMcpTool", "ReadMcpResource", "ToolSearch"),
-    }
-)
+RESERVED_TOOLS = frozenset({"Agent", "ExecuteCommand", "ExitPlanMode", "Recall", *OWN_TOOLS})
 """Tools that a session makes itself."""
 
 
