@@ -34,6 +34,7 @@ from clew.sdk.permissions import (
     drop_denied,
     list_allowed,
     list_denied,
+    list_guards,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_hooks import make_hooks
@@ -268,8 +269,10 @@ class _Builder:
                 cwd=self._blueprint.cwd,
                 mode=permissions.default_mode,
                 allow=(*permissions.allow, *list_allowed(self._blueprint)),
-                ask_rules=permissions.ask,
-                deny=(*permissions.deny, *list_denied(self._blueprint)),
+                ask_rules=list_guards(permissions.ask, self._blueprint),
+                deny=list_guards(
+                    (*permissions.deny, *list_denied(self._blueprint)), self._blueprint
+                ),
                 bypass_disabled=permissions.bypass_disabled,
                 ask=self._options.get("permission_handler"),
             )
