@@ -82,8 +82,15 @@ class Gate(Struct, kw_only=True):
 
     @contextmanager
     def derive(self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None) -> Iterator["Gate"]:
-        """Make the gate of a subagent: the same rules and grants, and the mode as it changes."""
+        """Make the gate of a subagent: the same rules and grants, and the mode as it changes.
+
+        In a worktree, rules that forbid files of the project forbid their copies too.
+        """
         gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, followers=[])
+        gate.deny, gate.ask_rules = (
+            _move(self.deny, self.cwd, cwd),
+            _move(self.ask_rules, self.cwd, cwd),
+        )
         self.followers.append(gate.set_mode)
         try:
             yield gate
@@ -250,3 +257,11 @@ def _combine(access: Access, decision: Decision, wish: Decision | None) -> Decis
             return replace(wish, asked_by_rule=decision.asked_by_rule)
         case _:
             return decision
+
+
+def _move(rules: tuple[Rule, ...], source: Path, target: Path) -> tuple[Rule, ...]:
+    if source == target:
+        return rules
+    from clew.permissions.moved_rules import add_moved_rules  # noqa: PLC0415 - seldom needed
+
+    return add_moved_rules(rules, source, target)
