@@ -176,14 +176,14 @@ async def terminate_group(process: Process, *, grace: float) -> None:
 
 
 def group_is_alive(process: Process) -> bool:
-    """Return whether a process of the group still exists, the program itself included."""
+    """Return whether a process of the group still runs, the program itself included."""
     try:
         os.killpg(process.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    return not _has_only_zombies(process.pid)
 
 
 async def read_pipe(reader: int, add: Callable[[bytes], None], closed: anyio.Event) -> None:
@@ -202,6 +202,22 @@ def drain_pipe(reader: int, add: Callable[[bytes], None]) -> None:
     with suppress(BlockingIOError):
         for _ in range(64):
             add(os.read(reader, _CHUNK))
+
+
+def _has_only_zombies(group: int) -> bool:
+    """Return whether all processes of a group have ended, and wait for their parent to notice.
+
+    The system's first process may take a second for that. Only Linux tells.
+    """
+    found = False
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, member_of = file.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(member_of) == group:
+                found = True
+                if state not in b"ZX":
+                    return False
+    return found
 
 
 def _find_processes(mark: bytes) -> list[int]:

@@ -1,7 +1,7 @@
 """Builds an interactive session: from a folder, a provider and options to connected parts."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import anyio
@@ -15,14 +15,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
-from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
-from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
@@ -36,6 +34,7 @@ from clew.sdk.permissions import (
     drop_denied,
     list_allowed,
     list_denied,
+    list_guards,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_hooks import make_hooks
@@ -44,22 +43,22 @@ from clew.sdk.session_parts import (
     Blueprint,
     McpAccess,
     SessionParts,
-    offers_agents,
     select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import join_facts
-from clew.sdk.task_runners import make_tasks
+from clew.sdk.session_tools import make_own_tools
+from clew.sdk.task_runners import make_process_tool, make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
 from clew.tools.protocol import Tool
+from clew.tools.sandbox import Sandbox
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -193,17 +192,17 @@ class _Builder:
         shared = self._build_shared_options()
         setup = self._make_agent_setup(tools, gate, shared)
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        tasks = make_tasks(blueprint, commands, setup)
+        tasks = make_tasks(blueprint, commands, setup, sandbox=lambda: self._sandbox)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
-        execute = ExecuteCommand(registry, lambda: commands, skills=False)
+        own = make_own_tools(options, registry, commands, agents)
+        own += make_process_tool(blueprint, self._scan, commands, tasks)
         session = options.get("session") or self._session(
             {
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
+                "tools": [*tools, *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
@@ -270,8 +269,10 @@ class _Builder:
                 cwd=self._blueprint.cwd,
                 mode=permissions.default_mode,
                 allow=(*permissions.allow, *list_allowed(self._blueprint)),
-                ask_rules=permissions.ask,
-                deny=(*permissions.deny, *list_denied(self._blueprint)),
+                ask_rules=list_guards(permissions.ask, self._blueprint),
+                deny=list_guards(
+                    (*permissions.deny, *list_denied(self._blueprint)), self._blueprint
+                ),
                 bypass_disabled=permissions.bypass_disabled,
                 ask=self._options.get("permission_handler"),
             )
@@ -279,13 +280,17 @@ class _Builder:
         connect_gate(gate, self._blueprint)
         return gate
 
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return self._options.get("sandbox") or choose_sandbox(self._settings)
+
     def _tools(self) -> list[Tool]:
         if (session := self._options.get("session")) is not None:
             return list(session.state.tools.values())
         given, extra = self._options.get("tools"), self._options.get("extra_tools", ())
         if given is None:
             given = builtin_tools(
-                sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
+                sandbox=self._sandbox,
                 search=search_backend(self._blueprint.environ),
             )
             extra = [*extra, *self._add_user_tools([*given, *extra])]
