@@ -71,6 +71,8 @@ class SessionTasks:
         self._manager: BackgroundTaskManager | None = None
         self._groups: JobGroups | None = None
         self._recorder = _Recorder(session, bus, host)
+        self.make_durable: Callable[[], TaskRunner | None] | None = None
+        """Makes what follows durable tasks; called once."""
 
     @property
     def manager(self) -> "BackgroundTaskManager":
@@ -85,6 +87,7 @@ class SessionTasks:
             self._manager = BackgroundTaskManager(
                 self._make_runners(),
                 publish=self._publish,
+                durable=self.make_durable() if self.make_durable is not None else None,
                 max_concurrent=self._max_concurrent or MAX_CONCURRENT,
             )
         return self._manager
