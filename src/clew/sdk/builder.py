@@ -45,6 +45,7 @@ from clew.sdk.session_parts import (
 )
 from clew.sdk.session_tasks import SessionTasks, join_facts
 from clew.sdk.subagents import AgentRunner, AgentTool
+from clew.sdk.telemetry import find_telemetry
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
@@ -313,6 +314,7 @@ class _Builder:
             "redact_values": self._find_keys(),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
             "tool_source": self._mcp.source if self._mcp is not None else None,
+            "telemetry": find_telemetry(self._settings, self._scan.loaded.environ),
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"

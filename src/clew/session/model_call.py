@@ -226,7 +226,8 @@ async def ask_aside(state: SessionState, prompt: str, *, model: str = "", why: s
     request = Request(model=name, messages=(user(prompt),), max_output_tokens=limit)
     words: list[str] = []
     usage: Usage | None = None
-    async with aclosing(provider.stream(request)) as chunks:
+    stream = state.trace(provider.stream(request), request, purpose="aside")
+    async with aclosing(stream) as chunks:
         async for chunk in chunks:
             match chunk:
                 case TextChunk(text=text):

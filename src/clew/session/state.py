@@ -130,8 +130,28 @@ class SessionState(Struct, kw_only=True):
         """Send a request, as `Provider.stream` does; the log records both sides."""
         log = self.options["session_log"]
         if log is None:
-            return self.provider.stream(request)
-        return log.call(self.provider, request, purpose=purpose)
+            return self.trace(self.provider.stream(request), request, purpose=purpose)
+        chunks = log.call(self.provider, request, purpose=purpose)
+        return self.trace(chunks, request, purpose=purpose)
+
+    def trace(
+        self, chunks: AsyncGenerator[Chunk, None], request: Request, *, purpose: str
+    ) -> AsyncGenerator[Chunk, None]:
+        """Return the chunks of a model call, traced if the session is."""
+        telemetry = self.options["telemetry"]
+        if telemetry is None:
+            return chunks
+        from clew.telemetry.protocol import ModelCall  # noqa: PLC0415 - few sessions are traced
+
+        call = ModelCall(
+            request=request,
+            provider=self.provider.name,
+            session_id=self.journal.record.id,
+            purpose=purpose,
+            price=lambda usage: self.cost(usage, request.model),
+            secrets=self.tool_context.redact_values or (),
+        )
+        return telemetry.trace_call(chunks, call)
 
     def context_state(self) -> ContextState:
         """Return how full the window is."""
