@@ -30,6 +30,7 @@ from clew.providers.protocol import Request, TextChunk, UsageChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.telemetry import CONTENT_VARIABLE, find_telemetry, wants_content
 from clew.session.event_bus import EventBus
+from clew.session.model_call import trace_chunks
 from clew.telemetry.tracer import SessionTelemetry
 from clew.tools.function import tool
 from tests.sdk.places import Place
@@ -339,7 +340,7 @@ async def test_a_session_that_is_not_traced_gets_the_chunks_of_its_provider(plac
         request = Request(model="m", messages=())
         chunks = place.provider.stream(request)
 
-        assert state.trace(chunks, request, purpose="turn") is chunks
+        assert trace_chunks(state, chunks, request, purpose="turn") is chunks
 
 
 def test_a_program_without_opentelemetry_never_imports_it() -> None:

@@ -1,7 +1,7 @@
 """`SessionState`: what the parts of one session share, passed along instead of globals."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -22,7 +22,7 @@ from clew.core.models import ModelFacts, ToolSpec
 from clew.core.permissions import Decision
 from clew.core.todos import TodoItem
 from clew.core.usage import Usage
-from clew.providers.protocol import Chunk, Provider, Request
+from clew.providers.protocol import Provider
 from clew.session.call_records import CallRecords
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
@@ -125,33 +125,6 @@ class SessionState(Struct, kw_only=True):
     def emit(self, event: Event) -> None:
         """Publish an event."""
         self.options["event_bus"].publish(event)
-
-    def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:
-        """Send a request, as `Provider.stream` does; the log records both sides."""
-        log = self.options["session_log"]
-        if log is None:
-            return self.trace(self.provider.stream(request), request, purpose=purpose)
-        chunks = log.call(self.provider, request, purpose=purpose)
-        return self.trace(chunks, request, purpose=purpose)
-
-    def trace(
-        self, chunks: AsyncGenerator[Chunk, None], request: Request, *, purpose: str
-    ) -> AsyncGenerator[Chunk, None]:
-        """Return the chunks of a model call, traced if the session is."""
-        telemetry = self.options["telemetry"]
-        if telemetry is None:
-            return chunks
-        from clew.telemetry.protocol import ModelCall  # noqa: PLC0415 - few sessions are traced
-
-        call = ModelCall(
-            request=request,
-            provider=self.provider.name,
-            session_id=self.journal.record.id,
-            purpose=purpose,
-            price=lambda usage: self.cost(usage, request.model),
-            secrets=self.tool_context.redact_values or (),
-        )
-        return telemetry.trace_call(chunks, call)
 
     def context_state(self) -> ContextState:
         """Return how full the window is."""
