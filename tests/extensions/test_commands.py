@@ -254,7 +254,7 @@ async def test_what_cannot_be_done_is_a_sentence_and_no_exception(tmp_path: Path
             "/memory list": "no project memory",
             "/agent": "this session has no agents",
             "/agent run Plan go": "this session has no agents",
-            "/agent nonsense": "write /agent [list | run NAME PROMPT]",
+            "/agent nonsense": "write /agent [list | run | parallel | read | send | stop]",
             f"/help {'x' * 30_000}": "at most 20,000 characters",
         }.items():
             result = await host.run(line)

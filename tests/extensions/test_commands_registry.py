@@ -278,7 +278,8 @@ async def test_a_crowd_of_commands_is_listed_in_part(tmp_path: Path) -> None:
         few = await host.run("/help S98")
 
         assert len(overview.message.splitlines()) == 101
-        assert "928 more: /help PREFIX" in overview.message
+        hidden = 900 + len(BuiltinCommandSource().commands())
+        assert f"{hidden} more: /help PREFIX" in overview.message
         assert some.message.startswith("/s9\n")
         assert few.message.startswith("/s98\n")
 
@@ -316,13 +317,13 @@ async def test_agents_are_listed_and_run(tmp_path: Path) -> None:
 
         listed = await host.run("/agent")
         done = await host.run("/agent run Explore look at the parser")
-        nobody = await host.run("/agent run nobody go")
+        nobody = await host.run("/agent run --type nobody go")
         silent = await host.run("/agent run Explore")
 
         assert "Explore" in listed.message
         assert done.message == "Explore did: look at the parser"
-        assert done.data == {"agent": "Explore"}
-        assert "there is no agent nobody" in nobody.message
+        assert done.data == {"agent": "Explore", "agent_id": "agent-1"}
+        assert "there is no agent 'nobody'" in nobody.message
         assert "Explore" in nobody.message
         assert "the task is missing" in silent.message
         assert not nobody.success

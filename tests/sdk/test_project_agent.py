@@ -13,6 +13,7 @@ from clew.core.entries import Charged
 from clew.core.errors import (
     AbortError,
     AlreadyRunning,
+    BackgroundTaskError,
     BudgetReached,
     ClewError,
     ConfigError,
@@ -22,6 +23,7 @@ from clew.core.errors import (
 )
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.core.task_events import TaskStage
+from clew.core.tasks import TaskErrorCategory
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import (
     AGENT_RUNTIME,
@@ -32,6 +34,7 @@ from clew.extensions.commands.protocol import (
     SetLanguage,
     SwitchModel,
 )
+from clew.log.writer import SessionLog
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.sdk.session import InteractiveSession
@@ -368,7 +371,7 @@ async def test_a_skill_that_forks_runs_in_an_agent_of_its_own(place: Place) -> N
     assert tools == {"Read", "Bash", "Recall"}
     assert [message.text for message in parent.messages] == ["/survey the maze", "found 3", "so?"]
     stages = [event.stage for event in heard.of("background_task_event")]
-    assert stages[0] is TaskStage.STARTED
+    assert stages[:2] == [TaskStage.CREATED, TaskStage.STARTED]
     assert stages[-1] is TaskStage.COMPLETED
     assert [(charge.why, charge.usage) for charge in charged] == [("agent Explore", USAGE)]
 
@@ -410,9 +413,10 @@ async def test_a_skill_that_fails_in_its_agent_leaves_no_prompt_unanswered(place
         assert command is not None
         assert command.skill is not None
 
-        with pytest.raises(ProviderRejected):
+        with pytest.raises(BackgroundTaskError, match="broken") as failed:
             await session.execute_skill_command(command.skill)
 
+        assert failed.value.category is TaskErrorCategory.PROVIDER
         assert [message.role for message in session.get_messages()] == ["user", "assistant"]
         assert (await session.run("next")).response == "fine"
 
@@ -438,7 +442,8 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
         "The tester says: all green.",
     ]
     place.write("x.txt", "content")
-    async with place.session(replies, agents=True) as session:
+    log_folder = place.root / "logs"
+    async with place.session(replies, agents=True, session_log=SessionLog(log_folder)) as session:
         result = await session.run("have it tested")
 
     assert result.response == "The tester says: all green."
@@ -468,8 +473,9 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     [
         ({"prompt": "x", "subagent_type": "nobody"}, "there is no agent 'nobody'"),
         ({"prompt": " "}, "`prompt` is empty"),
-        ({"prompt": "x", "jobs": [{}]}, "one call for each"),
-        ({"prompt": "x", "isolation": "worktree"}, "worktree isolation is not supported"),
+        ({"prompt": "x", "jobs": [{}]}, "`prompt` is empty"),
+        ({"prompt": "x", "jobs": "y"}, "a job must be an object"),
+        ({"prompt": "x", "isolation": "moon"}, "`isolation` must be"),
         ({"prompt": "x", "model": 3}, "`model` must be a text"),
     ],
 )

@@ -40,6 +40,16 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True):
             cache_write_1h_tokens=(self.hourly_write_tokens + other.hourly_write_tokens) or UNSET,
         )
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        """Return what was added since an earlier sum."""
+        return Usage(
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens - other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens - other.cache_write_tokens,
+            cache_write_1h_tokens=(self.hourly_write_tokens - other.hourly_write_tokens) or UNSET,
+        )
+
 
 class Spending(Struct, frozen=True, gc=False, kw_only=True):
     """Calls, tokens and money spent by a session. An undo does not reduce it."""
@@ -61,4 +71,14 @@ class Spending(Struct, frozen=True, gc=False, kw_only=True):
             unpriced=self.unpriced + other.unpriced,
             uncounted=self.uncounted + other.uncounted,
             usage=self.usage + other.usage,
+        )
+
+    def __sub__(self, other: "Spending") -> "Spending":
+        """Return what was spent since an earlier reading."""
+        return Spending(
+            usd=self.usd - other.usd,
+            calls=self.calls - other.calls,
+            unpriced=self.unpriced - other.unpriced,
+            uncounted=self.uncounted - other.uncounted,
+            usage=self.usage - other.usage,
         )

@@ -11,13 +11,17 @@ from clew.core.entries import Entry, Noted
 from clew.core.errors import SessionNotFound, StoreError
 from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
+from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.skill_template import render_skill
 from clew.extensions.skills import Skill
+from clew.runtime.protocol import TaskRequest
+from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
-from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest
+from clew.sdk.session_tasks import SessionTasks
+from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.history import MEMORY
@@ -107,13 +111,21 @@ class SessionCommandHost:
     @property
     def agents(self) -> Mapping[str, AgentDefinition]:
         """Agents by name."""
-        return self.parts.agents.definitions
+        return self.parts.agents.setup.definitions
 
     @property
     def mcp_servers(self) -> Sequence[ServerStatus]:
         """The MCP servers with their states."""
         mcp = self.parts.mcp
         return mcp.source.pool.list_status() if mcp is not None else ()
+
+    @property
+    def tasks(self) -> LocalTasks:
+        """The background tasks of the session."""
+        return LocalTasks(self._find_tasks)
+
+    async def _find_tasks(self) -> SessionTasks:
+        return self.parts.tasks
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact before the next model call; returns False when no run is in progress."""
@@ -129,7 +141,13 @@ class SessionCommandHost:
         Raises:
             ConfigError: There is no such agent.
         """
-        return (await self.parts.agents.run(AgentRequest(agent=name, prompt=prompt))).text
+        request = TaskRequest(kind=TaskKind.AGENT, agent=name, prompt=prompt)
+        return await self.parts.agents.ask(request)
+
+    @property
+    def subagents(self) -> Agents:
+        """The subagents of the session."""
+        return self.parts.agents
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.
@@ -157,23 +175,7 @@ class SessionCommandHost:
         Raises:
             ConfigError: The skill names an agent that does not exist.
         """
-        request = AgentRequest(
-            prompt=text,
-            agent=skill.agent or GENERAL_PURPOSE,
-            model=skill.model,
-            allowed_tools=skill.allowed_tools or None,
-            fork_worker=True,
-        )
-        return (await self.parts.agents.run(request)).text
-
-    def check_skill(self, skill: Skill) -> None:
-        """Make sure that a skill can run, before anything is added to the conversation.
-
-        Raises:
-            ConfigError: The skill names an agent that does not exist.
-        """
-        if skill.fork:
-            self.parts.agents.definition(skill.agent or GENERAL_PURPOSE)
+        return await self.parts.agents.run_skill(skill, text)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""

@@ -1,6 +1,6 @@
 """The options of an interactive session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -14,6 +14,7 @@ from clew.tools.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from clew.runtime.protocol import TaskRunner
+    from clew.sdk.agent_setup import AgentSetup
 
 
 class OwnOptions(TypedDict, total=False):
@@ -38,6 +39,11 @@ class OwnOptions(TypedDict, total=False):
     command_modules: Sequence[CommandModule]
     agents: bool
     """Give the model the `Agent` tool; off unless asked for, or a command module requires it."""
+    background_processes: bool
+    """Give the model the `BackgroundProcess` tool. Default: as `agents`, unless `tools` replaces
+    the built-in tools; and if `background_task_runners` has a runner for processes."""
+    subagent_runner_factory: "Callable[[AgentSetup], TaskRunner]"
+    """Makes what runs subagents. Default: `AgentRunner`, which runs them in this process."""
     background_task_runners: "Sequence[TaskRunner]"
     """What runs background tasks, beside agents and processes; one for each kind, in place of the
     session's own runner for that kind."""

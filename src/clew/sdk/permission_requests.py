@@ -1,13 +1,13 @@
 """Permission requests to clients: published as events, answered by id; and their answers."""
 
 import os
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 
 import anyio
 
 from clew.core.errors import SessionError
-from clew.core.events import PermissionRequest, PermissionResolved
+from clew.core.events import Event, PermissionRequest, PermissionResolved
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.core.sanitize import sanitize_line
 from clew.session.event_bus import EventBus
@@ -80,20 +80,33 @@ class PermissionRequests:
         """True when a request would reach a client that can answer it."""
         return self._wait or self._bus.answerable
 
-    async def ask(self, access: Access, decision: Decision) -> PermissionAnswer | None:
-        """Publish a request and wait for the answer; None when no client can answer."""
+    async def ask(
+        self,
+        access: Access,
+        decision: Decision,
+        *,
+        publish: Callable[[Event], None] | None = None,
+    ) -> PermissionAnswer | None:
+        """Publish a request and wait for the answer; None when no client can answer.
+
+        Args:
+            access: What the call wants.
+            decision: Why the user is asked.
+            publish: Publishes the request and its end as events of a subagent.
+        """
         if not self.attended:
             return None
+        publish = publish or self._bus.publish
         opened = _Open(make_request(access, decision, can_remember=self.can_remember))
         request_id = opened.request.request_id
         self._open[request_id] = opened
-        self._bus.publish(opened.request)
+        publish(opened.request)
         try:
             await opened.answered.wait()
         finally:
             del self._open[request_id]
             approved = opened.answered.is_set() and opened.answer.approval is not Approval.NO
-            self._bus.publish(PermissionResolved(request_id=request_id, approved=approved))
+            publish(PermissionResolved(request_id=request_id, approved=approved))
         return opened.answer
 
     def answer(self, request_id: str, answer: PermissionAnswer) -> Awaitable[None]:

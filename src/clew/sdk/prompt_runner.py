@@ -93,7 +93,8 @@ class PromptRunner:
             if result.interrupted:
                 return CommandResult("aborted", success=False, data={"interrupted": True})
             return CommandResult(result.response)
-        needs_turn = command.safety != "read-only" and not self.queue.is_inside
+        safety = command.resolve_subcommand(arguments).safety
+        needs_turn = safety != "read-only" and not self.queue.is_inside
         try:
             if not needs_turn or self._session.is_running:
                 return await registry.execute(commands, name, arguments)
@@ -109,7 +110,6 @@ class PromptRunner:
         self._aborted = self.queue.busy
         if self.built is not None:
             self.built.parts.session.abort()
-            self.built.parts.agents.abort()
             self.built.parts.tasks.abort()
 
     def check_open(self) -> None:
@@ -180,7 +180,9 @@ class PromptRunner:
     def _skill_work(self, skill: Skill, arguments: str, typed: str) -> Work:
         assert self.built is not None  # noqa: S101 - see above
         commands, session = self.built.commands, self._session
-        commands.check_skill(skill)
+        if skill.fork:
+            # Before anything is added to the conversation.
+            self.built.parts.agents.find_definition(skill.agent)
         text = commands.render_skill(skill, arguments)
 
         async def work(run_id: RunId) -> ExecutionResult:

@@ -1,4 +1,4 @@
-"""The hooks of a session, with what they may use: the model, subagents, permission rules."""
+"""Connects the hooks of the settings with the session: its model, its agents and its rules."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,19 +6,23 @@ from pathlib import Path
 from clew.config.settings import LoadedSettings
 from clew.core.permissions import PermissionMode, Verdict
 from clew.core.redaction import redact
+from clew.core.tasks import TaskKind
 from clew.hooks.context import AgentTask, HookContext, RuleMatcher
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
+from clew.runtime.protocol import TaskRequest
+from clew.sdk.agent_session import AgentHooks
+from clew.sdk.agents import Agents
 from clew.sdk.session_parts import Blueprint
-from clew.sdk.subagents import GENERAL_PURPOSE, AgentRequest, AgentRunner
 from clew.session.model_call import ask_aside
+from clew.stores.record import AGENT_KIND
 from clew.tools.protocol import Tool, ToolContext
 
 
 def make_hooks(
-    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: AgentRunner
+    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: Agents
 ) -> Hooks:
     """Return the runner for the hooks in the settings, with the context that hooks need."""
     table = loaded.settings.hooks
@@ -26,24 +30,26 @@ def make_hooks(
         return NoHooks()
 
     async def ask(prompt: str, model: str) -> str:
-        assert agents.parent is not None  # noqa: S101 - hooks fire in an open session
-        return await ask_aside(agents.parent.state, prompt, model=model, why="a hook")
+        session = agents.setup.session
+        assert session is not None  # noqa: S101 - hooks fire in an open session
+        return await ask_aside(session.state, prompt, model=model, why="a hook")
 
     async def run_agent(task: AgentTask) -> str:
-        request = AgentRequest(
-            agent=task.agent or GENERAL_PURPOSE,
+        request = TaskRequest(
+            kind=TaskKind.AGENT,
+            agent=task.agent,
             prompt=task.prompt,
             model=task.model,
             max_turns=task.max_turns,
             fires_hooks=False,
         )
-        return (await agents.run(request)).text
+        return await agents.ask(request)
 
     def redact_output(text: str) -> str:
-        values = tuple(agents.options.get("redact_values", ()))
-        if agents.parent is not None:
+        values = tuple(agents.setup.options.get("redact_values", ()))
+        if agents.setup.session is not None:
             # With another model, the session may know another key.
-            values += agents.parent.state.tool_context.redact_values or ()
+            values += agents.setup.session.state.tool_context.redact_values or ()
         return redact(text, extra_values=values)
 
     context = HookContext(
@@ -55,7 +61,10 @@ def make_hooks(
         holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
         redact=redact_output,
     )
-    return HookRunner(table, context)
+    hooks, options = HookRunner(table, context), blueprint.options
+    if options.get("kind") != AGENT_KIND:
+        return hooks
+    return AgentHooks(hooks, options.get("session_id") or "", options.get("agent", ""))
 
 
 def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:

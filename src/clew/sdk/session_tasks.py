@@ -22,6 +22,7 @@ from clew.core.events import (
 from clew.core.tasks import JobGroupState, TaskKind, TaskState
 from clew.core.text import one_line
 from clew.sdk.host import Host
+from clew.sdk.task_notices import make_notice
 from clew.session.config import ExtraFacts
 from clew.session.event_bus import EventBus
 from clew.session.session import Session
@@ -160,6 +161,8 @@ class SessionTasks:
 
     def _publish(self, event: Event, *, task_id: str = "") -> None:
         self._recorder.follow(event)
+        if isinstance(event, BackgroundTaskEvent) and (text := make_notice(event)):
+            self._session().state.notices.append(text)
         self._bus.publish(event, task_id=task_id)
 
 

@@ -34,7 +34,7 @@ def take_snapshot(
         active_tools=tuple(session.runs.tracker.active_tools()),
         permission_requests=requests,
         queue=queue.waiting,
-        tasks=(*parts.agents.tasks.values(), *map(_describe_open, parts.tasks.list_open())),
+        tasks=tuple(map(_describe_open, parts.tasks.list_open())),
         last_entry=entries[-1].id if entries else EntryId(0),
         seq=parts.blueprint.bus.seq,
         todos=session.journal.view.todos,

@@ -15,7 +15,13 @@ from typing import Any, TypeAlias
 import anyio
 
 from clew.core.errors import EventsExpired, SessionError
-from clew.core.events import EVENT_TYPES, Envelope, Event, PermissionRequest
+from clew.core.events import (
+    EVENT_TYPES,
+    Envelope,
+    Event,
+    PermissionRequest,
+    PermissionResolved,
+)
 from clew.core.ids import SessionId
 
 logger = logging.getLogger(__name__)
@@ -109,7 +115,8 @@ class EventBus:
     def on(self, name: str, listener: Listener) -> Unsubscribe:
         """Call `listener` with each event of that name; returns a function that unsubscribes.
 
-        Events of subagents are not included; `on_any` has them.
+        Of the events of subagents, only permission requests and their ends are included, because
+        each of these needs an answer; `on_any` has all.
 
         Raises:
             SessionError: There is no such event, or the listener is a coroutine function.
@@ -131,7 +138,7 @@ class EventBus:
         return self._subscribe(self._all, listener)
 
     def on_own(self, listener: Listener) -> Unsubscribe:
-        """Call `listener` with every event except those of subagents, as `on` does for one kind.
+        """Call `listener` with every event that `on` has, of all kinds.
 
         Raises:
             SessionError: The listener is a coroutine function.
@@ -227,8 +234,8 @@ class EventBus:
     def _call_listeners(self, envelope: Envelope) -> None:
         # Copies, because a listener may unsubscribe itself.
         everybody = self._all.copy()
-        if not envelope.task_id:
-            event = envelope.event
+        event = envelope.event
+        if not envelope.task_id or isinstance(event, PermissionRequest | PermissionResolved):
             for one in (*self._own, *self._named.get(type(event), ())):
                 _call(one.call, event, envelope)
         for one in everybody:
