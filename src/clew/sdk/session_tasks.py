@@ -137,7 +137,7 @@ class SessionTasks:
         return describe_running(self.list_open())
 
     def abort(self) -> None:
-        """Cancel the tasks that somebody waits for; those in the background continue."""
+        """Cancel the tasks whose result a run waits for; those in the background continue."""
         for task in self.list_open():
             if task.mode == "foreground":
                 self._host.start_soon(self._cancel, task.task_id)
