@@ -45,7 +45,7 @@ class World:
         self.queue = MemoryQueue(self.tasks)
         self.durable = DurableTasks(self.tasks, self.queue)
 
-    def worker(self, run: RunAgent = answer, name: str = "w1") -> Worker:
+    def worker(self, run: RunAgent = answer, name: str = "worker-w1") -> Worker:
         return Worker(self.tasks, self.queue, run, name=name, times=QUICK)
 
     @asynccontextmanager
@@ -93,14 +93,14 @@ async def test_a_worker_that_lost_a_task_stops_it_and_writes_nothing() -> None:
 
     async with world.serving(world.worker(work)):
         task_id = (await world.durable.spawn(spec())).task_id
-        await world.wait_for(task_id, lambda row: row.worker == "w1")
-        taken = await world.tasks.claim(task_id, "w2")
+        await world.wait_for(task_id, lambda row: row.worker == "worker-w1")
+        taken = await world.tasks.claim(task_id, "worker-w2")
         with anyio.fail_after(60):
             await ended.wait()
 
     row = await world.durable.get(task_id)
     assert taken is not None
-    assert (row.worker, row.epoch) == ("w2", taken.epoch)
+    assert (row.worker, row.epoch) == ("worker-w2", taken.epoch)
     assert row.state.status is TaskStatus.RUNNING
 
 
@@ -108,22 +108,22 @@ async def test_only_the_first_of_the_living_workers_takes_over() -> None:
     now = 1_000.0
     world = World(lambda: now)
     task_id = (await world.durable.spawn(spec())).task_id
-    await world.tasks.beat("dead")
-    await world.tasks.claim(task_id, "dead")
-    world.queue.begin(task_id, "dead")
+    await world.tasks.beat("worker-dead")
+    await world.tasks.claim(task_id, "worker-dead")
+    world.queue.begin(task_id, "worker-dead")
     now += 10
-    for name in ("a", "b"):
+    for name in ("worker-a", "worker-b"):
         await world.tasks.beat(name)
 
     owners = []
-    for name in ("b", "a"):
+    for name in ("worker-b", "worker-a"):
         times = WorkerTimes(silent_after=5)
         watchdog = WorkerWatchdog(world.tasks, world.queue, worker=name, times=times)
         await watchdog.take_over_silent()
         owners.append((await world.durable.get(task_id)).worker)
 
-    assert owners == ["dead", ""]
-    assert sorted(one.worker for one in await world.tasks.workers()) == ["a", "b"]
+    assert owners == ["worker-dead", ""]
+    assert sorted(one.worker for one in await world.tasks.workers()) == ["worker-a", "worker-b"]
     async with world.serving(world.worker()):
         assert (await world.wait_ended(task_id)).epoch == 3
 
@@ -192,7 +192,7 @@ async def test_a_worker_that_ends_hands_its_tasks_to_the_next_one() -> None:
         task_id = (await world.durable.spawn(spec())).task_id
         await world.wait_for(task_id, lambda row: row.worker)
     handed_back = await world.durable.get(task_id)
-    async with world.serving(world.worker(name="w2")):
+    async with world.serving(world.worker(name="worker-w2")):
         row = await world.wait_ended(task_id)
 
     assert handed_back.state.status is TaskStatus.QUEUED
@@ -203,8 +203,8 @@ async def test_a_stored_task_that_was_never_submitted_is_found() -> None:
     world = World()
     await world.tasks.save_task(make_row("agent-1", spec(), now=0.0))
     times = WorkerTimes(heartbeat=0.01, silent_after=-1.0, sweep=0.01)
-    watchdog = WorkerWatchdog(world.tasks, world.queue, worker="w1", times=times)
-    await world.tasks.beat("w1")
+    watchdog = WorkerWatchdog(world.tasks, world.queue, worker="worker-w1", times=times)
+    await world.tasks.beat("worker-w1")
 
     await watchdog.sweep()
     async with world.serving(world.worker()):
@@ -216,7 +216,7 @@ async def test_a_stored_task_that_was_never_submitted_is_found() -> None:
 async def test_a_task_of_this_worker_that_nothing_runs_is_queued_again() -> None:
     world = World()
     await world.tasks.save_task(make_row("agent-1", spec(), now=0.0))
-    await world.tasks.claim("agent-1", "w1")
+    await world.tasks.claim("agent-1", "worker-w1")
 
     async with world.serving(world.worker()):
         row = await world.wait_ended("agent-1")
@@ -242,7 +242,7 @@ async def test_a_schedule_that_is_due_starts_one_task_whichever_worker_is_first(
     )
     workers = [
         Worker(world.tasks, world.queue, work, name=name, next_time=next_time, times=QUICK)
-        for name in ("w1", "w2")
+        for name in ("worker-w1", "worker-w2")
     ]
     async with world.serving(workers[0]), world.serving(workers[1]):
         with anyio.fail_after(60):

@@ -427,6 +427,21 @@ def test_an_agent_shows_its_calls_and_its_context() -> None:
     assert SGR.sub("", line)[2:] == "job 6 · 2 tool calls, 12 s, context 31% → Bash make"
 
 
+def test_a_call_that_starts_several_agents_names_their_tasks() -> None:
+    jobs = '{"background": true, "jobs": [{"prompt": "look"}, {"prompt": "x", "description": "y"}]}'
+    shown = {
+        jobs: "✓ Agent 2 tasks: look, y",
+        '{"background": true, "prompt": "look"}': "✓ Agent look",
+        '{"jobs": 3}': "✓ Agent 3",
+        "{": "✓ Agent {",
+    }
+
+    for arguments, line in shown.items():
+        call = ToolCall(name="Agent", arguments=arguments, outcome="success")
+        text = SGR.sub("", render_block(call, width=80, theme=MONOCHROME, after=None))
+        assert text.strip().startswith(line)
+
+
 def test_a_task_in_the_background_says_how_to_read_its_result() -> None:
     note = TaskNote(
         name="explorer",

@@ -313,7 +313,7 @@ def test_a_background_task_is_a_line_until_it_ends() -> None:
     assert stream.transcript.live is None
     notes = [block for block in stream.blocks if isinstance(block, TaskNote)]
     assert [(note.stage, note.task_id, note.text) for note in notes] == [
-        ("started", "task-1", "make test"),
+        ("started", "task-1", ""),
         ("asks", "task-1", "Bash rm x"),
         ("completed", "task-1", "4 passed"),
     ]

@@ -15,14 +15,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
-from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
-from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
@@ -36,6 +34,7 @@ from clew.sdk.permissions import (
     drop_denied,
     list_allowed,
     list_denied,
+    list_guards,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_hooks import make_hooks
@@ -44,16 +43,15 @@ from clew.sdk.session_parts import (
     Blueprint,
     McpAccess,
     SessionParts,
-    offers_agents,
     select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import join_facts
+from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
@@ -196,14 +194,13 @@ class _Builder:
         tasks = make_tasks(blueprint, commands, setup)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
-        execute = ExecuteCommand(registry, lambda: commands, skills=False)
+        own = make_own_tools(options, registry, commands, agents)
         session = options.get("session") or self._session(
             {
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
+                "tools": [*tools, *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
@@ -270,8 +267,10 @@ class _Builder:
                 cwd=self._blueprint.cwd,
                 mode=permissions.default_mode,
                 allow=(*permissions.allow, *list_allowed(self._blueprint)),
-                ask_rules=permissions.ask,
-                deny=(*permissions.deny, *list_denied(self._blueprint)),
+                ask_rules=list_guards(permissions.ask, self._blueprint),
+                deny=list_guards(
+                    (*permissions.deny, *list_denied(self._blueprint)), self._blueprint
+                ),
                 bypass_disabled=permissions.bypass_disabled,
                 ask=self._options.get("permission_handler"),
             )

@@ -17,7 +17,7 @@ from clew.runtime.schedule_text import parse_schedule
 from clew.runtime.schedule_zone import ZONE_FIELD, describe_next, find_local_zone, open_zone
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
-from clew.sdk.worker import find_tasks
+from clew.sdk.worker import count_workers, find_tasks
 from clew.stores.task_protocol import ScheduleRow, TaskStore
 
 __all__ = [
@@ -75,7 +75,7 @@ async def add_schedule(
     )
     async with _open_tasks(spec.cwd, spec.store, environ) as (tasks, _):
         await tasks.save_schedule(row)
-        return row, len(await tasks.workers())
+        return row, await count_workers(tasks)
 
 
 async def list_schedules(

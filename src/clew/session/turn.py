@@ -161,9 +161,10 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     last = items[-1].message
     has_open_calls = state.options["record_calls"] and not items.is_complete
     if last.role is Role.ASSISTANT and not has_open_calls:
-        if not last.interrupted:
+        if last.interrupted:
+            await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
+        elif not await _add_messages(state):
             return ModelAnswer(message=last, reason=StopReason.DONE)
-        await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
     prompt = state.journal.entries[-1]
     state.notices += await _follow_source(state)
     async with record_checkpoint(state, prompt, "continued"):

@@ -16,12 +16,21 @@ from clew.core.text import one_line, pluralize
 from clew.core.tool_states import first_argument
 from clew.tui.blocks import Block, Notice, RunningTask, TaskNote
 
+GENERAL_PURPOSE = "general-purpose"
+"""The agent that does what no other agent is made for."""
 _MAX_NAME = 40
 _ENDS = {
     TaskStage.COMPLETED: "completed",
     TaskStage.FAILED: "failed",
     TaskStage.CANCELLED: "cancelled",
 }
+
+_LISTED = (*_ENDS, TaskStage.CREATED, TaskStage.CLOSED)
+
+
+def changes_list(event: Event) -> bool:
+    """Return whether an event changes which tasks there are, and which of them have ended."""
+    return isinstance(event, BackgroundTaskEvent) and event.stage in _LISTED
 
 
 class RunningTasks:
@@ -133,7 +142,7 @@ def _make_task(event: BackgroundTaskEvent, at: float) -> RunningTask:
         return RunningTask(task_id=event.task_id, name=event.agent, since=at)
     return RunningTask(
         task_id=event.task_id,
-        name=one_line(event.agent or state.label or state.prompt, _MAX_NAME),
+        name=_name(state),
         since=state.started_at or at,
         line=state.action or state.preview,
         percentage=state.context.used_percentage if state.context else None,
@@ -144,7 +153,19 @@ def _make_task(event: BackgroundTaskEvent, at: float) -> RunningTask:
     )
 
 
+def _name(state: TaskState) -> str:
+    """Return the label of a task, with the agent that does it if that says something."""
+    label = one_line(state.label or state.prompt, _MAX_NAME)
+    if state.agent in ("", GENERAL_PURPOSE):
+        return label
+    return one_line(f"{state.agent}: {label}", 2 * _MAX_NAME)
+
+
 def _note(event: BackgroundTaskEvent, task: RunningTask, stage: str, text: str) -> TaskNote:
+    if stage == "started" and event.state is not None:
+        # The label of a task is often the beginning of its prompt.
+        is_said = one_line(text, _MAX_NAME) == one_line(event.state.label, _MAX_NAME)
+        text = "" if is_said else text
     return TaskNote(
         name=task.name,
         stage=stage,  # type: ignore[arg-type]

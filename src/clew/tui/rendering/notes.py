@@ -33,7 +33,7 @@ _TODO_STYLES = {
 _GAUGE_CELLS = 20
 _MAX_PROMPT = 50
 """The most lines of a prompt: the user has just pasted it."""
-_MAX_NAME = 40
+_MAX_NAME = 80
 
 
 def note_prompt(block: UserPrompt, width: int, theme: Theme) -> list[Line]:
@@ -85,7 +85,8 @@ def note_task(block: TaskNote, width: int, theme: Theme, *, expanded: bool = Fal
     match block.stage:
         case "started":
             where = " runs in the background" if block.task_id else ""
-            head = title_line(f"{theme.glyph('→')} {name}{where}: {text}", 0, width, theme)
+            task = f": {text}" if text else ""
+            head = title_line(f"{theme.glyph('→')} {name}{where}{task}", 0, width, theme)
         case "asks":
             return [title_line(f"? {name} asks: {text}", 0, width, theme, style="warning")]
         case "completed":
