@@ -8,6 +8,7 @@ depend on a background child that keeps a pipe open.
 
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -57,11 +58,26 @@ async def start_group(
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
-            env=env,
+            env={**trace_variables(), **env},
             start_new_session=True,
             pass_fds=pass_fds,
         )
     return process  # noqa: RET504  (mypy: a cancel scope may swallow)
+
+
+def trace_variables() -> dict[str, str]:
+    """Return `TRACEPARENT` of the current OpenTelemetry span, for the environment of a program.
+
+    Empty where nothing is traced: then no part of OpenTelemetry has been imported.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    from opentelemetry import propagate  # noqa: PLC0415 - see above
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    names = ("traceparent", "tracestate")
+    return {name.upper(): carrier[name] for name in names if name in carrier}
 
 
 CALL_VARIABLE = "CLEW_CALL"
@@ -176,14 +192,14 @@ async def terminate_group(process: Process, *, grace: float) -> None:
 
 
 def group_is_alive(process: Process) -> bool:
-    """Return whether a process of the group still exists, the program itself included."""
+    """Return whether a process of the group still runs, the program itself included."""
     try:
         os.killpg(process.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    return not _has_only_zombies(process.pid)
 
 
 async def read_pipe(reader: int, add: Callable[[bytes], None], closed: anyio.Event) -> None:
@@ -202,6 +218,22 @@ def drain_pipe(reader: int, add: Callable[[bytes], None]) -> None:
     with suppress(BlockingIOError):
         for _ in range(64):
             add(os.read(reader, _CHUNK))
+
+
+def _has_only_zombies(group: int) -> bool:
+    """Return whether all processes of a group have ended, and wait for their parent to notice.
+
+    The system's first process may take a second for that. Only Linux tells.
+    """
+    found = False
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, member_of = file.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(member_of) == group:
+                found = True
+                if state not in b"ZX":
+                    return False
+    return found
 
 
 def _find_processes(mark: bytes) -> list[int]:

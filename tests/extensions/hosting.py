@@ -71,6 +71,9 @@ class SmallAgents:
             result=f"{request.agent} did: {request.prompt}",
         )
 
+    async def start(self, request: TaskRequest) -> TaskState:
+        return await self.run(request)
+
     async def start_all(
         self, requests: Sequence[TaskRequest], *, mode: TaskMode
     ) -> tuple[str, list[TaskState]]:

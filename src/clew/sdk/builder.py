@@ -1,7 +1,7 @@
 """Builds an interactive session: from a folder, a provider and options to connected parts."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import anyio
@@ -48,7 +48,8 @@ from clew.sdk.session_parts import (
 )
 from clew.sdk.session_tasks import join_facts
 from clew.sdk.session_tools import make_own_tools
-from clew.sdk.task_runners import make_tasks
+from clew.sdk.task_runners import make_process_tool, make_tasks
+from clew.sdk.telemetry import find_telemetry
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
@@ -58,6 +59,7 @@ from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
 from clew.tools.protocol import Tool
+from clew.tools.sandbox import Sandbox
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -191,10 +193,11 @@ class _Builder:
         shared = self._build_shared_options()
         setup = self._make_agent_setup(tools, gate, shared)
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        tasks = make_tasks(blueprint, commands, setup)
+        tasks = make_tasks(blueprint, commands, setup, sandbox=lambda: self._sandbox)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
         own = make_own_tools(options, registry, commands, agents)
+        own += make_process_tool(blueprint, self._scan, commands, tasks)
         session = options.get("session") or self._session(
             {
                 **shared,
@@ -278,13 +281,17 @@ class _Builder:
         connect_gate(gate, self._blueprint)
         return gate
 
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return self._options.get("sandbox") or choose_sandbox(self._settings)
+
     def _tools(self) -> list[Tool]:
         if (session := self._options.get("session")) is not None:
             return list(session.state.tools.values())
         given, extra = self._options.get("tools"), self._options.get("extra_tools", ())
         if given is None:
             given = builtin_tools(
-                sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
+                sandbox=self._sandbox,
                 search=search_backend(self._blueprint.environ),
             )
             extra = [*extra, *self._add_user_tools([*given, *extra])]
@@ -312,6 +319,7 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+            "telemetry": find_telemetry(self._settings, self._scan.loaded.environ),
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"

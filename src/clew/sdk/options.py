@@ -15,6 +15,7 @@ from clew.tools.sandbox import Sandbox
 if TYPE_CHECKING:
     from clew.runtime.protocol import TaskRunner
     from clew.sdk.agent_setup import AgentSetup
+    from clew.sdk.spec import SessionSpec
 
 
 class OwnOptions(TypedDict, total=False):
@@ -39,11 +40,19 @@ class OwnOptions(TypedDict, total=False):
     command_modules: Sequence[CommandModule]
     agents: bool
     """Give the model the `Agent` tool; off unless asked for, or a command module requires it."""
+    background_processes: bool
+    """Give the model the `BackgroundProcess` tool. Default: as `agents`, unless `tools` replaces
+    the built-in tools; and if `background_task_runners` has a runner for processes."""
     subagent_runner_factory: "Callable[[AgentSetup], TaskRunner]"
     """Makes what runs subagents. Default: `AgentRunner`, which runs them in this process."""
     background_task_runners: "Sequence[TaskRunner]"
     """What runs background tasks, beside agents and processes; one for each kind, in place of the
     session's own runner for that kind."""
+    spec: "SessionSpec | None"
+    """What the session was launched from; durable agents are opened from the same. Without it,
+    there are no durable agents."""
+    store_address: str
+    """Where the store is, for the workers that run durable agents."""
     max_background_tasks: int
     """How many background tasks of one kind run at once; more wait for a place. Default: 4."""
     extra_tools: Sequence[Tool]

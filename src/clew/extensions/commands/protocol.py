@@ -305,6 +305,10 @@ class AgentControl(Protocol):
         """Have an agent do a task, and return its last state."""
         ...
 
+    async def start(self, request: TaskRequest) -> TaskState:
+        """Start an agent in the background."""
+        ...
+
     async def start_all(
         self, requests: Sequence[TaskRequest], *, mode: TaskMode
     ) -> tuple[str, list[TaskState]]:
