@@ -159,6 +159,7 @@ class _Options:
         agents = _available(host)
         flags, rest = split_flags(arguments)
         self.is_detached = "detach" in flags
+        self._is_durable = "durable" in flags
         self._isolation: Isolation = "worktree" if "worktree" in flags else "none"
         self._agent = ""
         word, after = split_word(rest)
@@ -171,12 +172,17 @@ class _Options:
             self._agent, rest = word, after
             more, rest = split_flags(rest)
             self.is_detached |= "detach" in more
+            self._is_durable |= "durable" in more
             self._isolation = "worktree" if "worktree" in more else self._isolation
         self.rest = rest
 
     def make_request(self, prompt: str) -> TaskRequest:
         return TaskRequest(
-            kind=TaskKind.AGENT, prompt=prompt, agent=self._agent, isolation=self._isolation
+            kind=TaskKind.AGENT,
+            prompt=prompt,
+            agent=self._agent,
+            isolation=self._isolation,
+            durable=self._is_durable,
         )
 
 
@@ -222,15 +228,15 @@ AGENT = Command(
         Command(
             name="run",
             description="give an agent a task and show its answer",
-            argument_hint="[--type NAME] [--worktree] [--detach] PROMPT",
-            flags=("type", "worktree", "detach"),
+            argument_hint="[--type NAME] [--worktree] [--durable] [--detach] PROMPT",
+            flags=("type", "worktree", "durable", "detach"),
             safety="changes-files",
         ),
         Command(
             name="parallel",
             description="give several agents a task each",
-            argument_hint='[--type NAME] [--worktree] [--detach] "PROMPT" "PROMPT" …',
-            flags=("type", "worktree", "detach"),
+            argument_hint='[--type NAME] [--worktree] [--durable] [--detach] "PROMPT" "PROMPT" …',
+            flags=("type", "worktree", "durable", "detach"),
             safety="changes-files",
         ),
         Command(
