@@ -11,6 +11,7 @@ from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.mcp import MCP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
+from clew.extensions.commands.roster import ROSTER_COMMANDS
 from clew.extensions.commands.session import SESSION_COMMANDS
 from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
 from clew.extensions.commands.transcript import TRANSCRIPT_COMMANDS
@@ -26,6 +27,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *TRANSCRIPT_COMMANDS,
     *MEMORY_COMMANDS,
     *AGENT_COMMANDS,
+    *ROSTER_COMMANDS,
     *MCP_COMMANDS,
 )
 
