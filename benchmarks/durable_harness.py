@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,11 +24,19 @@ from clew.runtime.protocol import TaskRequest
 from clew.sdk.detach import open_durable
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
+from clew.stores.task_protocol import TaskRow
 
 ROOT = Path(__file__).parent.parent
 OPEN = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.WAITING_PERMISSION)
 _POLL = 0.05
 _PATIENCE = 60.0
+
+
+async def wait_until(is_true: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    with anyio.fail_after(_PATIENCE):
+        while not is_true():  # noqa: ASYNC110 - other processes make it true
+            await anyio.sleep(_POLL)
 
 
 @dataclass(slots=True)
@@ -58,6 +66,7 @@ class Cluster:
     model: str
     workers: list[WorkerProcess] = field(default_factory=list)
     silent_after: float = 5.0
+    park_after: float = 10.0
 
     @property
     def environ(self) -> dict[str, str]:
@@ -81,6 +90,7 @@ class Cluster:
         log = self.folder / f"worker-{len(self.workers)}.log"
         command = [sys.executable, "-m", "clew", "worker", "--json"]
         command += ["--concurrency", str(concurrency), "--silent-after", str(self.silent_after)]
+        command += ["--park-after", str(self.park_after)]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -104,14 +114,14 @@ class Cluster:
                     await anyio.sleep(_POLL)
             worker.name = found[1]
 
-    def spec(self) -> SessionSpec:
+    def spec(self, permission_mode: str = "bypassPermissions") -> SessionSpec:
         """Return the sessions of the agents."""
         return SessionSpec(
             cwd=str(self.project),
             base_url=self.model,
             model="scripted",
             window=32_000,
-            permission_mode="bypassPermissions",
+            permission_mode=permission_mode,
             sandbox="off",
         )
 
@@ -125,7 +135,9 @@ class Cluster:
 
 
 @contextmanager
-def run_cluster(folder: Path, address: str, *, silent_after: float = 5.0) -> Iterator[Cluster]:
+def run_cluster(
+    folder: Path, address: str, *, silent_after: float = 5.0, park_after: float = 10.0
+) -> Iterator[Cluster]:
     """Start a model server, and end it and all workers at the end."""
     with ExitStack() as stack:
         model = stack.enter_context(
@@ -140,7 +152,7 @@ def run_cluster(folder: Path, address: str, *, silent_after: float = 5.0) -> Ite
         stack.callback(model.kill)
         assert model.stdout is not None
         url = model.stdout.readline().strip()
-        cluster = Cluster(folder, address, url, silent_after=silent_after)
+        cluster = Cluster(folder, address, url, silent_after=silent_after, park_after=park_after)
         stack.callback(cluster.close)
         yield cluster
 
@@ -154,14 +166,33 @@ class Agents:
         self.durable = durable
         self.steps: dict[str, tuple[int, int]] = {}
 
-    async def spawn(self, number: int, *, steps: int = 4, seconds: float = 0.0) -> TaskState:
-        """Start agent `number`, which makes that many tool calls."""
-        folder = self._cluster.project
-        prompt = f"agent {number} of {folder}, {steps} steps, {seconds} s each"
-        request = TaskRequest(kind=TaskKind.AGENT, prompt=prompt, cwd=str(folder), durable=True)
-        state = await self.durable.spawn(make_spec(request, to_builtins(self._cluster.spec())))
+    def request(
+        self, number: int, *, steps: int = 4, more: str = "", folder: str = ""
+    ) -> TaskRequest:
+        """Return the request for agent `number`, which makes that many tool calls."""
+        project = str(self._cluster.project)
+        prompt = f"agent {number} of {folder or project}, {steps} steps{more}"
+        return TaskRequest(kind=TaskKind.AGENT, prompt=prompt, cwd=project, durable=True)
+
+    async def spawn(self, number: int, *, steps: int = 4, more: str = "") -> TaskState:
+        """Start agent `number`, whose work `check` will look at."""
+        state = await self.start(self.request(number, steps=steps, more=more))
         self.steps[state.task_id] = number, steps
         return state
+
+    async def start(self, request: TaskRequest, *, permission_mode: str = "") -> TaskState:
+        """Start an agent."""
+        spec = self._cluster.spec(permission_mode or "bypassPermissions")
+        return await self.durable.spawn(make_spec(request, to_builtins(spec)))
+
+    async def wait_for(self, task_id: str, is_there: Callable[[TaskRow], bool]) -> TaskRow:
+        """Wait until the row of a task is as wanted."""
+        with anyio.fail_after(_PATIENCE):
+            while True:
+                row = await self.durable.tasks.task(task_id)
+                if row is not None and is_there(row):
+                    return row
+                await anyio.sleep(_POLL)
 
     async def wait(self, *, seconds: float = 300.0) -> Counter[TaskStatus]:
         """Wait until all have ended; returns how."""

@@ -1,9 +1,9 @@
 """A scripted model over HTTP whose agents read and write files, in a process of its own.
 
-The prompt says everything: `agent 7 of FOLDER, 4 steps`. Each step is a tool call: even steps read
-a file, odd steps append one line to the file of the agent, so that a call that ran twice shows.
-When the outcome of a write is unknown, the model looks into the file before it writes again, as
-the result asks it to.
+The prompt says everything: `agent 7 of FOLDER, 4 steps, step 3 waits for FILE`. Each step is a tool
+call: even steps read a file, odd steps append one line to the file of the agent, so that a call
+that ran twice shows. When the outcome of a write is unknown, the model looks into the file before
+it writes again, as the result asks it to.
 """
 
 import re
@@ -15,7 +15,9 @@ import msgspec
 from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 from clew.testing.server import ScriptedResponse
 
-_PROMPT = re.compile(r"agent (\d+) of (\S+), (\d+) steps(?:, (\d+(?:\.\d+)?) s each)?")
+_PROMPT = re.compile(
+    r"agent (\d+) of (\S+), (\d+) steps(?:, ([\d.]+) s each)?(?:, step (\d+) waits for (\S+))?"
+)
 _UNKNOWN = "outcome unknown"
 
 
@@ -30,7 +32,7 @@ def answer(body: bytes) -> ScriptedResponse:
     found = next(filter(None, map(_find_prompt, messages)), None)
     if found is None:
         return text_response("nothing to do")
-    agent, folder, steps, seconds = found.groups()
+    agent, folder, steps, seconds, gated, gate = found.groups()
     file = f"{folder}/agent-{agent}.txt"
     step, checks = _count(messages, agent)
     if checks:
@@ -40,6 +42,8 @@ def answer(body: bytes) -> ScriptedResponse:
     if step % 2 == 0:
         return _call("Read", {"file_path": f"{folder}/shared.txt"}, f"r{agent}-{len(messages)}")
     command = f"sleep {seconds or 0}; echo 'agent {agent} step {step}' >> {file}"
+    if gate and int(gated) == step:
+        command = f"until [ -e {gate} ]; do sleep 0.05; done; {command}"
     return _call("Bash", {"command": command}, f"w{agent}-{len(messages)}")
 
 

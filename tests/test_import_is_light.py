@@ -105,6 +105,12 @@ def test_import_clew_imports_no_other_module_of_clew() -> None:
     assert _foreign(loaded) == {"clew"}
 
 
+def test_the_engine_of_durable_tasks_is_imported_only_when_one_is_spawned() -> None:
+    parts = "clew.cli.print_mode, clew.sdk.worker, clew.sdk.detach, clew.runtime.durable_runner"
+
+    assert _loaded(f"import {parts}").isdisjoint({"dbos", "sqlalchemy", "clew.runtime.dbos"})
+
+
 def test_a_session_imports_only_its_own_layers() -> None:
     loaded = _loaded("from clew import Session")
     own = {name for name in loaded if name.startswith("clew.")}

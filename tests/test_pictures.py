@@ -11,9 +11,9 @@ from scripts.pictures.scenes import record_pictures
 from scripts.pictures.svg import read_lines
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
-NAMES = ("compaction", "diff", "prompt", "question", "undo")
-NUMBERS = re.compile(r"[\d.,]+|[█░]+|· [0-9a-f]{8} ·")
-"""Durations, estimates and the session's id differ from one run to the next."""
+NAMES = ("agents", "compaction", "diff", "prompt", "question", "undo")
+NUMBERS = re.compile(r"(?<=agent-)[0-9a-f]{8}|· [0-9a-f]{8} ·|[\d.,]+|[█░]+")
+"""Durations, estimates and the ids of sessions differ from one run to the next."""
 
 
 def mask(picture: str) -> list[str]:

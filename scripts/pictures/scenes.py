@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import anyio
 import msgspec
 
 from clew.testing.fake_openai import (
     DONE,
     ScriptedResponse,
+    Stall,
     delta,
     fake_openai,
     usage,
@@ -73,6 +75,9 @@ def _reply(
 
 async def record_pictures() -> AsyncIterator[tuple[str, str]]:
     """Yield the name and the SVG of each picture."""
+    with TemporaryDirectory() as folder:
+        async for name, title, lines in _record_agents(Path(folder)):
+            yield name, draw_terminal(lines, title=title)
     with TemporaryDirectory() as folder:
         async for name, title, lines in _record_edit(Path(folder)):
             yield name, draw_terminal(lines, title=title)
@@ -146,6 +151,52 @@ async def _record_compaction(folder: Path) -> AsyncIterator[tuple[str, str, list
         terminal.types("/undo\r")
         await _wait_for_input(terminal, "reverted")
         yield "undo", "A compaction that is undone", terminal.take("❯ /compact")
+
+
+async def _record_agents(folder: Path) -> AsyncIterator[tuple[str, str, list[list[Run]]]]:
+    project = folder / "project"
+    project.mkdir()
+    (project / "report.py").write_text(_CODE)
+    for command in (["init", "-q"], ["add", "-A"], [*_AUTHOR, "commit", "-q", "-m", "first"]):
+        await anyio.run_process(["git", *command], cwd=project)
+    stall = Stall()
+    slow = _reply("", ("Grep", {"pattern": "def "}), tokens=5_310)
+    scripts = {
+        "Which fields": iter([_reply(_FIELDS, tokens=5_120)]),
+        "Add a test": iter([slow, ScriptedResponse(steps=[delta(content="I write it "), stall])]),
+    }
+
+    def answer(body: bytes) -> ScriptedResponse:
+        (script,) = [script for prompt, script in scripts.items() if prompt.encode() in body]
+        return next(script)
+
+    async with (
+        fake_openai(answer) as server,
+        record(folder, *_flags(server.url)) as terminal,
+    ):
+        await _wait_for_input(terminal)
+        terminal.types("/agent run --detach --type Explore Which fields has a record?\r")
+        await _wait_for_input(terminal, "is done")
+        terminal.types("/agent run --detach --worktree Add a test for empty amounts\r")
+        await stall.reached.wait()
+        terminal.types("/agent list\r")
+        await terminal.until(lambda lines: any("running" in line for line in lines))
+        done, running = (_find_agent(terminal, status) for status in ("completed", "running"))
+        terminal.types(f"/agent read {done}\r")
+        await terminal.until(lambda lines: any("[agent]" in line for line in lines))
+        terminal.types(f"/agent stop {running}\r")
+        await _wait_for_input(terminal, "is cancelled")
+        yield "agents", "Agents in the background", terminal.take("❯ /agent list")
+
+
+def _find_agent(terminal: Recorder, status: str) -> str:
+    """Return the id of the agent that the list shows with this status."""
+    rows = (line.split() for line in terminal.lines)
+    return next(row[0] for row in rows if row[1:2] == [status] and row[0].startswith("agent-"))
+
+
+_AUTHOR = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+_FIELDS = "A record has two fields: `name`, a text, and `amount`, a whole number (report.py:7)."
 
 
 def _flags(url: str) -> tuple[str, ...]:

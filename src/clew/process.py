@@ -8,6 +8,7 @@ depend on a background child that keeps a pipe open.
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ _CHUNK = 65_536
 _GIVE_UP = 5.0
 """Seconds to wait for a killed program that hangs in the kernel."""
 _POLL = 0.02
+_STRAY_ROUNDS = 50
 
 
 async def start_group(
@@ -100,6 +102,22 @@ class CallGuard:
         """Leave the processes that still run alone."""
         self._send("done")
 
+    def kill_strays(self) -> None:
+        """Kill the processes of the call that have left its process group; on Linux only.
+
+        Reads the environment of every process, so call it in a thread.
+        """
+        mark = f"{CALL_VARIABLE}={self.env[CALL_VARIABLE]}".encode()
+        for _ in range(_STRAY_ROUNDS):
+            found = _find_processes(mark)
+            for pid in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+            # A process takes a moment to die, and may just have started another one.
+            time.sleep(_POLL)
+
     def _send(self, line: str) -> None:
         # Someone may have killed the guard.
         with suppress(BrokenPipeError):
@@ -158,14 +176,14 @@ async def terminate_group(process: Process, *, grace: float) -> None:
 
 
 def group_is_alive(process: Process) -> bool:
-    """Return whether a process of the group still exists, the program itself included."""
+    """Return whether a process of the group still runs, the program itself included."""
     try:
         os.killpg(process.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    return not _has_only_zombies(process.pid)
 
 
 async def read_pipe(reader: int, add: Callable[[bytes], None], closed: anyio.Event) -> None:
@@ -184,6 +202,32 @@ def drain_pipe(reader: int, add: Callable[[bytes], None]) -> None:
     with suppress(BlockingIOError):
         for _ in range(64):
             add(os.read(reader, _CHUNK))
+
+
+def _has_only_zombies(group: int) -> bool:
+    """Return whether all processes of a group have ended, and wait for their parent to notice.
+
+    The system's first process may take a second for that. Only Linux tells.
+    """
+    found = False
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, member_of = file.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(member_of) == group:
+                found = True
+                if state not in b"ZX":
+                    return False
+    return found
+
+
+def _find_processes(mark: bytes) -> list[int]:
+    """Return the processes with this variable; one that was killed has no environment."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in file.read_bytes().split(b"\0"):
+                found.append(int(file.parent.name))
+    return found
 
 
 def _signal_group(process: Process, number: signal.Signals) -> None:

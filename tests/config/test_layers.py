@@ -33,14 +33,18 @@ def put_language(folders: Folders, name: str) -> None:
 def test_a_folder_without_settings_has_the_defaults(folders: Folders) -> None:
     loaded = folders.load()
 
-    assert [layer.exists for layer in loaded.layers] == [False] * 8
+    assert [layer.exists for layer in loaded.layers] == [False] * 9
     assert loaded.settings.permissions.default_mode is PermissionMode.DEFAULT
     assert loaded.document == {}
     assert loaded.withheld == ()
 
 
 def test_the_files_are_read_in_the_documented_order(folders: Folders) -> None:
-    assert tuple(layer.label for layer in folders.load().layers) == IN_ORDER
+    labels = [layer.label for layer in folders.load().layers]
+
+    # It has servers and nothing else, below the project's other files.
+    assert labels.index(".mcp.json") == labels.index("clew.toml") - 1
+    assert tuple(label for label in labels if label != ".mcp.json") == IN_ORDER
 
 
 @pytest.mark.parametrize("place", range(len(IN_ORDER)))

@@ -7,8 +7,16 @@ from pathlib import Path
 
 from clew import Session
 from clew.context.policy import Thresholds
+from clew.core.errors import SessionError
 from clew.core.models import ModelFacts
-from clew.core.tasks import LogPage, TaskKind, TaskMode, TaskState, TaskStatus
+from clew.core.tasks import (
+    JobGroupState,
+    LogPage,
+    TaskKind,
+    TaskMode,
+    TaskState,
+    TaskStatus,
+)
 from clew.core.usage import Usage
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.protocol import CommandResult
@@ -31,6 +39,28 @@ FACTS = ModelFacts(name="m", window=10_000)
 USAGE = Usage(input_tokens=100, output_tokens=10, cache_read_tokens=60, cache_write_tokens=5)
 
 
+class NoTasks:
+    """A session in which nothing runs in the background."""
+
+    async def list(self) -> Sequence[TaskState]:
+        return ()
+
+    async def list_groups(self) -> Sequence[JobGroupState]:
+        return ()
+
+    async def cancel(self, task_id: str, *, reason: str = "") -> TaskState:
+        raise SessionError(f"there is no task {task_id} {reason}")
+
+    async def close(self, task_id: str) -> TaskState:
+        raise SessionError(f"there is no task {task_id}")
+
+    async def send(self, task_id: str, text: str) -> None:
+        raise SessionError(f"there is no task {task_id} for {text}")
+
+    async def read_log(self, task_id: str, *, offset: int = 0) -> LogPage:
+        raise SessionError(f"there is no task {task_id} with {offset}")
+
+
 class SmallAgents:
     """Agents that answer at once."""
 
@@ -43,6 +73,9 @@ class SmallAgents:
             status=TaskStatus.COMPLETED,
             result=f"{request.agent} did: {request.prompt}",
         )
+
+    async def start(self, request: TaskRequest) -> TaskState:
+        return await self.run(request)
 
     async def start_all(
         self, requests: Sequence[TaskRequest], *, mode: TaskMode
@@ -82,6 +115,7 @@ class SmallHost:
     tool_origins: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Sequence[ServerStatus] = ()
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
+    tasks: NoTasks = field(default_factory=NoTasks)
     subagents: SmallAgents = field(default_factory=SmallAgents)
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)

@@ -399,7 +399,7 @@ async def test_messages_and_logs_go_through_the_runner() -> None:
         assert page.lines == ("line 3", "line 4")
         assert caught.value.recoverable
         with pytest.raises(BackgroundTaskError, match="at least"):
-            await w.manager.read_log(task_id, offset=-1)
+            await w.manager.read_log(task_id, limit=0)
 
 
 async def test_run_cancels_the_task_when_its_caller_is_cancelled() -> None:

@@ -256,9 +256,11 @@ async def test_an_agent_is_told_where_it_works(repository: Path, worktrees: GitW
 async def test_an_agent_continues_in_the_worktree_that_was_kept_for_it(
     repository: Path, worktrees: GitWorktrees
 ) -> None:
+    hooks = Recorder()
     runner = WorktreeRunner(
         Worker(lambda folder: (folder / f"{len(list(folder.iterdir()))}.txt").write_text("new\n")),
         worktrees,
+        hooks,
     )
 
     first = await runner.run(Task(repository))
@@ -266,6 +268,7 @@ async def test_an_agent_continues_in_the_worktree_that_was_kept_for_it(
 
     assert first.worktree_path == second.worktree_path
     assert "2 uncommitted changes" in second.text
+    assert len(hooks.fired) == 1
 
 
 @pytest.mark.req("BGT-4")

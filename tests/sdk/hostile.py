@@ -255,7 +255,7 @@ DANGERS: tuple[Danger, ...] = (
     Danger(
         name="commands in keys of Claude Code",
         build=lambda place: place.write(".claude/settings.json", json.dumps(claude_keys(place))),
-        says=r"hooks\.SessionStart.*and 11 more.*accept",
+        says=r"hooks\.SessionStart.*and 12 more.*accept",
     ),
     Danger(
         name="clew.toml",

@@ -1,6 +1,7 @@
 """Subagents: sessions of their own that a model or a user starts, follows and talks to."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Unpack
 
 import anyio
@@ -21,6 +22,7 @@ from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.session import InteractiveSession
 from clew.stores.memory import MemoryStore
+from tests.runtime.repositories import commit_all, git
 from tests.sdk.agent_scripts import ScriptedAgents
 from tests.sdk.places import Heard, Place
 
@@ -531,3 +533,35 @@ async def test_a_model_follows_its_agents_with_the_agent_command(place: Place) -
     assert "only for the user" in results[2]
     tools: set[Any] = {tool.name for tool in provider.requests("survey")[0].tools}
     assert not tools & {"Agent", "ExecuteCommand", "BackgroundProcess"}
+
+
+@pytest.mark.req("AGT-2", "BGT-4", "HOK-1")
+async def test_an_agent_in_a_worktree_leaves_its_work_on_a_branch(place: Place) -> None:
+    git(place.project, "init", "-q", "-b", "main")
+    place.write("a.txt", "before\n")
+    commit_all(place.project, "first")
+    write = ("Write", {"file_path": "a.txt", "content": "after\n"})
+    jobs = [
+        {"prompt": "change it", "isolation": "worktree"},
+        {"prompt": "look at it", "isolation": "worktree"},
+    ]
+    session, provider = open_session(
+        place,
+        {
+            "go": [call_reply(("Agent", {"jobs": jobs})), "done"],
+            "change it": [call_reply(("Read", {"file_path": "a.txt"})), call_reply(write), "ok"],
+            "look at it": ["nothing to do"],
+        },
+        permission_mode=PermissionMode.ACCEPT_EDITS,
+    )
+    async with session:
+        await session.run("go")
+        changed, looked = agents_of(session)
+
+    assert (place.project / "a.txt").read_text() == "before\n"
+    assert Path(changed.worktree_path, "a.txt").read_text() == "after\n"
+    assert changed.branch_name.startswith(f"clew/{changed.task_id}")
+    assert not looked.worktree_path
+    text = last_result(provider)
+    assert changed.worktree_path in text
+    assert "had no changes and was removed" in text

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +16,6 @@ from clew.core.todos import TodoItem, TodoStatus
 from clew.core.tool_states import ToolOutcome
 from clew.tools.builtin.diff import compare
 from clew.tui.blocks import (
-    AgentNote,
     Answer,
     Block,
     Cleared,
@@ -25,10 +25,11 @@ from clew.tui.blocks import (
     Notice,
     Plan,
     RetryWait,
-    RunningAgent,
+    RunningTask,
     RunningTool,
     ServerTool,
     ShellOutput,
+    TaskNote,
     Thinking,
     Todos,
     ToolCall,
@@ -100,9 +101,14 @@ def blocks(text: str) -> list[Block]:
         ),
         call("Edit", data=compare(OLD + text, text + NEW, text).data()),
         ServerTool(number=3, name=text, arguments=text, text=text),
-        AgentNote(agent=text, stage="started", text=text),
-        AgentNote(agent=text, stage="completed", text=text, number=12),
-        AgentNote(agent=text, stage="failed", text=text),
+        TaskNote(name=text, stage="started", text=text),
+        TaskNote(name=text, stage="completed", text=text, number=12),
+        TaskNote(name=text, stage="failed", text=text),
+        TaskNote(name=text, stage="started", text=text, task_id="task-1a2b3c4d", is_agent=False),
+        TaskNote(name=text, stage="asks", text=text, task_id="task-1a2b3c4d"),
+        TaskNote(name=text, stage="completed", text=text, task_id="task-1a2b3c4d", number=3),
+        TaskNote(name=text, stage="failed", text=text, task_id="task-1a2b3c4d"),
+        TaskNote(name=text, stage="cancelled", text=text, task_id="task-1a2b3c4d"),
         Notice(text, "warning"),
         Compaction(trigger="auto", before=STATE, after=STATE, report=REPORT, summary=text),
         Cleared(trigger="economy", report=REPORT),
@@ -194,7 +200,11 @@ def test_the_live_area_has_at_most_so_many_rows_and_columns(
         answer=text,
         thinking=text,
         tools=(RunningTool(call_id="1", name=text, arguments=text, since=2.0, line=text),),
-        agents=(RunningAgent(task_id="t", agent=text, since=1.0, line=text),),
+        tasks=(
+            RunningTask(task_id="t", name=text, since=1.0, line=text),
+            RunningTask(task_id="u", name=text, since=1.0, is_asking=True, percentage=4.0),
+            *(RunningTask(task_id=f"{n}", name=text, since=1.0, is_queued=True) for n in range(4)),
+        ),
         retry=RetryWait(reason=text, until=9.0, attempt=2, attempts=3),
         todos=(TodoItem(content=text),),
     )
@@ -383,3 +393,70 @@ print("rich" in sys.modules)
     )
 
     assert done.stdout.split() == ["set()", "True"]
+
+
+def _task(number: int, **facts: Any) -> RunningTask:
+    made = {"task_id": f"task-{number}", "name": f"job {number}", "since": 0.0, **facts}
+    return RunningTask(is_background=True, **made)
+
+
+@pytest.mark.req("BGT-2", "CTX-9")
+def test_many_background_tasks_take_few_lines_and_those_that_ask_come_first() -> None:
+    tasks = (
+        *(_task(n, is_agent=False, line=f"line {n}") for n in range(5)),
+        _task(5, is_asking=True),
+        _task(6, calls=2, percentage=31.0, line="Bash make"),
+    )
+    live = LiveBlock(since=0.0, is_running=False, tasks=tasks)
+
+    lines = render_live(live, width=80, rows=20, theme=MONOCHROME, now=12.0)
+
+    shown = [SGR.sub("", line) for line in lines]
+    assert shown[0] == "? job 5 · waits for your answer"
+    assert shown[1].endswith(" job 0 · 12 s → line 0")
+    assert len(shown) == 5
+    assert shown[-1] == "  +3 more · /background lists them"
+
+
+def test_an_agent_shows_its_calls_and_its_context() -> None:
+    task = _task(6, calls=2, percentage=31.0, line="Bash make")
+    live = LiveBlock(since=0.0, is_running=False, tasks=(task,))
+
+    (line,) = render_live(live, width=80, rows=20, theme=MONOCHROME, now=12.0)
+
+    assert SGR.sub("", line)[2:] == "job 6 · 2 tool calls, 12 s, context 31% → Bash make"
+
+
+def test_a_call_that_starts_several_agents_names_their_tasks() -> None:
+    jobs = '{"background": true, "jobs": [{"prompt": "look"}, {"prompt": "x", "description": "y"}]}'
+    shown = {
+        jobs: "✓ Agent 2 tasks: look, y",
+        '{"background": true, "prompt": "look"}': "✓ Agent look",
+        '{"jobs": 3}': "✓ Agent 3",
+        "{": "✓ Agent {",
+    }
+
+    for arguments, line in shown.items():
+        call = ToolCall(name="Agent", arguments=arguments, outcome="success")
+        text = SGR.sub("", render_block(call, width=80, theme=MONOCHROME, after=None))
+        assert text.strip().startswith(line)
+
+
+def test_a_task_in_the_background_says_how_to_read_its_result() -> None:
+    note = TaskNote(
+        name="explorer",
+        stage="completed",
+        text="\nThe leak is in feed.py.\nMore.",
+        task_id="agent-1",
+        calls=3,
+        seconds=12.0,
+        number=4,
+    )
+
+    text = render_block(note, width=80, theme=MONOCHROME, after=None)
+
+    shown = [line.rstrip() for line in SGR.sub("", text).strip("\n").split("\n")]
+    assert shown == [
+        "✓ explorer (agent-1) is done · 3 tool calls, 12 s  #4",
+        "  The leak is in feed.py.  /background read agent-1",
+    ]

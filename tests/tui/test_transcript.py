@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -40,10 +41,23 @@ from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.messages import Message, Role, ToolResult
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
-from clew.core.task_events import BackgroundTaskEvent, TaskStage
+from clew.core.task_events import (
+    BackgroundJobGroupEvent,
+    BackgroundTaskEvent,
+    JobGroupStage,
+    TaskStage,
+)
+from clew.core.tasks import (
+    JobGroupState,
+    JobResult,
+    JobWaitPolicy,
+    TaskKind,
+    TaskMode,
+    TaskState,
+    TaskStatus,
+)
 from clew.core.todos import TodoItem
 from clew.tui.blocks import (
-    AgentNote,
     Answer,
     Block,
     Compaction,
@@ -52,12 +66,14 @@ from clew.tui.blocks import (
     RunningTool,
     ServerTool,
     ShellOutput,
+    TaskNote,
     Thinking,
     Todos,
     ToolCall,
     UserPrompt,
 )
 from clew.tui.open_blocks import NO_RESULT
+from clew.tui.questions import format_title
 from clew.tui.transcript import Transcript
 from tests.tui.answers import answers
 
@@ -249,17 +265,104 @@ def test_a_subagent_is_a_note_when_it_starts_and_when_it_ends() -> None:
     stream.feed(task(stage=TaskStage.STARTED, text="look"))
     stream.feed(start(), Warned("careful"), TextDelta("hidden"), task_id="t")
     assert stream.transcript.live is not None
-    (agent,) = stream.transcript.live.agents
+    (agent,) = stream.transcript.live.tasks
     assert (agent.calls, agent.line) == (1, "Bash ls")
     stream.feed(task(stage=TaskStage.COMPLETED, text="found"))
 
     assert stream.blocks == [
-        AgentNote(agent="explorer", stage="started", text="look", number=1),
+        TaskNote(name="explorer", stage="started", text="look", number=1),
         Notice("explorer: careful", "warning"),
-        AgentNote(
-            agent="explorer", stage="completed", text="found", calls=1, seconds=2.0, number=2
-        ),
+        TaskNote(name="explorer", stage="completed", text="found", calls=1, seconds=2.0, number=2),
     ]
+
+
+def a_task(
+    stage: TaskStage, *, text: str = "", mode: TaskMode = "background", **facts: Any
+) -> BackgroundTaskEvent:
+    state = TaskState(
+        task_id="task-1", kind=TaskKind.PROCESS, label="make test", mode=mode, **facts
+    )
+    return BackgroundTaskEvent(task_id="task-1", agent="", stage=stage, text=text, state=state)
+
+
+@pytest.mark.req("BGT-2", "CTX-9")
+def test_a_background_task_is_a_line_until_it_ends() -> None:
+    stream = Stream()
+
+    stream.feed(a_task(TaskStage.CREATED))
+    queued = stream.transcript.live
+    stream.feed(a_task(TaskStage.STARTED, text="make test"))
+    stream.feed(
+        a_task(TaskStage.UPDATED, preview="3 passed", context=STATE, status=TaskStatus.RUNNING)
+    )
+    running = stream.transcript.live
+    stream.feed(a_task(TaskStage.WAITING, text="Bash rm x", status=TaskStatus.WAITING_PERMISSION))
+    asking = stream.transcript.live
+    stream.feed(a_task(TaskStage.RESUMED, status=TaskStatus.RUNNING))
+    stream.feed(a_task(TaskStage.COMPLETED, text="4 passed"), a_task(TaskStage.CLOSED))
+
+    assert queued is not None
+    assert running is not None
+    assert asking is not None
+    assert not queued.is_running
+    assert queued.tasks[0].is_queued
+    (line,) = running.tasks
+    assert (line.name, line.line, line.percentage) == ("make test", "3 passed", 40.0)
+    assert (line.is_queued, line.is_background, line.is_agent) == (False, True, False)
+    assert asking.tasks[0].is_asking
+    assert stream.transcript.live is None
+    notes = [block for block in stream.blocks if isinstance(block, TaskNote)]
+    assert [(note.stage, note.task_id, note.text) for note in notes] == [
+        ("started", "task-1", ""),
+        ("asks", "task-1", "Bash rm x"),
+        ("completed", "task-1", "4 passed"),
+    ]
+
+
+def test_tasks_that_fail_or_are_cancelled_are_noted_once() -> None:
+    for stage, word in [(TaskStage.FAILED, "failed"), (TaskStage.CANCELLED, "cancelled")]:
+        stream = Stream()
+        stream.feed(a_task(TaskStage.STARTED), a_task(stage, text="why"))
+        note = stream.blocks[-1]
+        assert isinstance(note, TaskNote)
+        assert (note.stage, note.text) == (word, "why")
+
+
+@pytest.mark.req("BGT-3", "INT-1")
+def test_a_group_in_the_background_is_one_note_when_it_is_complete() -> None:
+    results = (JobResult(task_id="task-1", label="make test", status=TaskStatus.COMPLETED),)
+    state = JobGroupState(
+        group_id="group-1",
+        policy=JobWaitPolicy.WAIT_ALL,
+        label="checks",
+        task_ids=("task-1",),
+        results=results,
+    )
+    done = BackgroundJobGroupEvent(group_id="group-1", stage=JobGroupStage.COMPLETED, state=state)
+    created = BackgroundJobGroupEvent(group_id="group-1", stage=JobGroupStage.CREATED, state=state)
+    stream, waited = Stream(), Stream()
+    stream.feed(a_task(TaskStage.STARTED), created, done)
+    waited.feed(a_task(TaskStage.STARTED, mode="foreground"), created, done)
+
+    (note,) = [block for block in stream.blocks if isinstance(block, Notice)]
+    assert note.text == "the group checks (group-1) of 1 task is complete: 1 completed"
+    assert not any(isinstance(block, Notice) for block in waited.blocks)
+
+
+def test_a_request_of_a_task_says_who_asks() -> None:
+    stream = Stream()
+    request = PermissionRequest(
+        request_id="r", tool_name="Bash", target="make", risk=Risk.EXECUTE, reason="default"
+    )
+    stream.feed(a_task(TaskStage.STARTED))
+
+    tasks = stream.transcript.tasks
+    assert tasks.sign(request, "").asker == ""
+    assert tasks.sign(request, "other").asker == "other"
+    signed = tasks.sign(request, "task-1")
+    assert signed.asker == "make test (task-1)"
+    assert tasks.sign(signed, "other") is signed
+    assert format_title(signed) == "make test (task-1): Bash wants to run:"
 
 
 def test_a_compaction_and_the_ends_of_runs_are_reported() -> None:

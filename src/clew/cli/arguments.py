@@ -39,7 +39,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     # Flags before a subcommand, which has others: `clew --base-url URL simulate FILE --ask MODEL`.
     given = [each for each in argv if each not in ("-h", "--help")]
     known = argparse.ArgumentParser.parse_known_args(top, given)[0]
-    if known.start in SUMMARIES and known.prompt is None and "--" not in argv:
+    is_command = known.start in SUMMARIES and (known.prompt is None or known.start == "schedule")
+    if is_command and "--" not in argv:
         return parser().parse_args(argv)
     found = top.parse_args(argv)
     found.command = None

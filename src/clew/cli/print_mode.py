@@ -8,6 +8,7 @@ import select
 import stat
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,13 @@ from clew.cli.replies import make_reply
 from clew.cli.streams import write_err
 from clew.core.errors import AnswerRejected, ClewError, SessionError
 from clew.core.sanitize import sanitize_line
+from clew.core.tasks import TaskKind, TaskState
+from clew.core.text import pluralize
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.spec import SessionSpec
 from clew.tui.signals import ending_signals, exit_code
 
@@ -131,6 +135,7 @@ class _PrintJob:
                 else:
                     sender.close()
                 failure = await self._run_prompts(session, receiver)
+                _report_open(session)
                 tasks.cancel_scope.cancel()
             printer.note.end()
         printer.check()
@@ -149,7 +154,7 @@ class _PrintJob:
         return self._code
 
     async def _run_prompts(
-        self, session: SessionClient, prompts: MemoryObjectReceiveStream[PromptInput]
+        self, session: InteractiveSession, prompts: MemoryObjectReceiveStream[PromptInput]
     ) -> ClewError | None:
         """Run the prompts one after the other; returns the last failure."""
         failure: ClewError | None = None
@@ -170,12 +175,31 @@ class _PrintJob:
         printer = self._printer
         return bool(printer.left_by or printer.is_lost or self._usage_error is not None)
 
-    async def _attempt(self, session: SessionClient, prompt: PromptInput) -> ClewError | None:
+    async def _attempt(self, session: InteractiveSession, prompt: PromptInput) -> ClewError | None:
         try:
             await self._execute(session, prompt)
+            await self._finish_agents(session)
         except ClewError as error:
             return error
         return None
+
+    async def _finish_agents(self, session: InteractiveSession) -> None:
+        """Wait for the agents in the background; the model reads their results and answers again.
+
+        Processes are not waited for: a server would never end.
+        """
+        tasks = session.parts.tasks
+        while not self._is_over:
+            agents = [one for one in tasks.list_open() if _is_waited_for(one)]
+            if agents:
+                self._printer.end_line()
+                write_err(f"waiting for {pluralize(len(agents), 'background agent')}")
+                await _wait_for(tasks, agents, self._printer.stopped)
+            elif self._schema is None and session.session.state.notices:
+                self._printer.end_line()
+                await session.continue_run()
+            else:
+                return
 
     async def _execute(self, session: SessionClient, prompt: PromptInput) -> None:
         line = prompt.text.strip()
@@ -220,6 +244,34 @@ class _PrintJob:
             prompts.close()
 
 
+def _is_waited_for(task: TaskState) -> bool:
+    return task.kind is TaskKind.AGENT and not task.durable
+
+
+async def _wait_for(tasks: SessionTasks, waited: Sequence[TaskState], stopped: anyio.Event) -> None:
+    """Wait until these tasks have ended, or the program is to end."""
+    async with anyio.create_task_group() as group:
+
+        async def stop() -> None:
+            await stopped.wait()
+            group.cancel_scope.cancel()
+
+        group.start_soon(stop)
+        for task in waited:
+            await tasks.manager.wait(task.task_id)
+        group.cancel_scope.cancel()
+
+
+def _report_open(session: InteractiveSession) -> None:
+    """Say what happens to the tasks that still run."""
+    for task in session.parts.tasks.list_open():
+        what = f"{task.task_id} ({sanitize_line(task.label, 60)})"
+        if task.durable:
+            write_err(f"{what} continues in `clew worker`")
+        else:
+            write_err(f"{what} ends with this program")
+
+
 def _exit_code(failure: ClewError | None) -> int:
     if failure is None:
         return 0
@@ -231,6 +283,7 @@ async def _handle_signals(session: SessionClient, printer: Printer) -> None:
     with anyio.open_signal_receiver(*ending_signals()) as received:
         async for number in received:
             printer.left_by = number
+            printer.stopped.set()
             session.abort()
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -181,6 +182,8 @@ class Printer:
         """Says that the model has not answered yet."""
         self.left_by = 0
         """The signal that ended the program; 0 for none."""
+        self.stopped = anyio.Event()
+        """Set when the program is to end: by a signal, or because nobody reads its output."""
 
     @property
     def how_to_resume(self) -> str:
@@ -345,6 +348,7 @@ class Printer:
 
     def _stop(self, lost: OutputLost) -> None:
         self._lost = lost
+        self.stopped.set()
         if self._session is not None:
             self._session.abort()
 

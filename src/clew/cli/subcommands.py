@@ -3,7 +3,9 @@
 import argparse
 
 from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
+from clew.cli.mcp_arguments import add_mcp
 from clew.cli.simulate_arguments import add_simulate
+from clew.core.permissions import PermissionMode
 
 SUMMARIES = {
     "acp": "serve an editor (ACP)",
@@ -13,8 +15,10 @@ SUMMARIES = {
     "demo": "take a guided tour",
     "doctor": "check what works here",
     "log": "read and replay logs",
+    "mcp": "manage MCP servers",
     "models": "get the embedded model",
     "permissions": "show what was decided",
+    "schedule": "run prompts regularly",
     "sessions": "manage stored sessions",
     "simulate": "compare strategies",
     "worker": "run durable agents",
@@ -35,8 +39,10 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "demo": _add_demo,
         "doctor": add_doctor,
         "log": _add_log,
+        "mcp": add_mcp,
         "models": _add_models,
         "permissions": _add_permissions,
+        "schedule": _add_schedule,
         "sessions": _add_sessions,
         "simulate": add_simulate,
         "worker": _add_worker,
@@ -201,7 +207,59 @@ def _add_worker(worker: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="continue the agents of a worker that is silent for this long (default: 5)",
     )
+    worker.add_argument(
+        "--park-after",
+        type=parse_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long an agent waits for an answer before it leaves its worker (default: 10)",
+    )
     worker.add_argument("--json", action="store_true", help="write the log as JSON lines")
+
+
+def _add_schedule(schedule: argparse.ArgumentParser) -> None:
+    schedule.usage = (
+        "clew schedule TEXT -p PROMPT [FLAGS]  or  clew schedule list  or  clew schedule remove ID"
+    )
+    schedule.description = (
+        "TEXT says when: `every weekday 9:00`, `every monday and friday at 8am`, `every 15"
+        " minutes`, or a cron line. At that time `clew worker` starts an agent with PROMPT. The"
+        " flags of a session, such as --model, hold for its agents: clew --model NAME schedule …"
+    )
+    schedule.add_argument("words", nargs="*", metavar="TEXT", help="when; or list; or remove ID")
+    kept = argparse.SUPPRESS
+    schedule.add_argument(
+        "-p", "--print", dest="prompt", default=kept, metavar="PROMPT", help="what the agent gets"
+    )
+    for flag, metavar, words in (
+        ("--model", "NAME", "model of the agents"),
+        ("--provider", "NAME", "provider of the model"),
+        ("--base-url", "URL", "server of the model"),
+    ):
+        schedule.add_argument(flag, default=kept, metavar=metavar, help=words)
+    schedule.add_argument(
+        "--permission-mode",
+        choices=[str(mode) for mode in PermissionMode],
+        default=kept,
+        metavar="MODE",
+        help="plan, default, acceptEdits or bypassPermissions",
+    )
+    schedule.add_argument(
+        "--worktree", action="store_true", help="each run works in a git worktree of its own"
+    )
+    schedule.add_argument(
+        "--zone", default="", metavar="NAME", help="time zone (default: that of this machine)"
+    )
+    schedule.add_argument(
+        "--store",
+        default="",
+        metavar="ADDRESS",
+        help="a file or postgresql://… (default: CLEW_STORE, or the store of this folder)",
+    )
+    schedule.add_argument(
+        "--all", action="store_true", help="list: also those of other folders in the store"
+    )
+    schedule.add_argument("--json", action="store_true", help=_JSON)
 
 
 def _add_log(log: argparse.ArgumentParser) -> None:

@@ -32,6 +32,7 @@ def run_worker(arguments: Namespace) -> int:
         name=arguments.name,
         concurrency=arguments.concurrency,
         silent_after=arguments.silent_after,
+        park_after=arguments.park_after,
     )
 
     def announce(name: str) -> None:

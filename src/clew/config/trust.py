@@ -139,7 +139,8 @@ _MODES = tuple(str(mode) for mode in PermissionMode)
 """The strictest first."""
 _MAX_SHOWN = 200
 _BY_DANGER: tuple[tuple[str, ...], ...] = (
-    ("hooks.", "statusLine", "tools", "mcpServers."),
+    ("hooks.", "statusLine", "tools"),
+    ("mcpServers.",),
     ("env.",),
     ("currentProvider", "provider"),
     ("permissions.allow",),

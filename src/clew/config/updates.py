@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from clew.config.documents import InvalidSetting, parse_document
+from clew.config.documents import InvalidSetting, find_mistakes, parse_document
 from clew.config.layers import SettingsPath, SettingsScope, parse_layer, read_bytes
-from clew.config.schema import Section, SettingsFile
+from clew.config.schema import McpServerSection, Section, SettingsFile
 from clew.config.schema_info import dict_value_type, key_spellings, section_types, union_members
 from clew.config.settings import LoadedSettings, compute_fingerprint, project_files
 from clew.config.trust import Trust
@@ -95,6 +95,49 @@ def add_allow_rules(loaded: LoadedSettings, rules: Sequence[str], *, trust: Trus
         _put(data, SettingsFile, ("permissions", "allow"), list(dict.fromkeys([*known, *rules])))
 
     _edit(loaded, find_target(loaded, "local"), add, trust=trust)
+
+
+def find_server_file(loaded: LoadedSettings, scope: str) -> SettingsPath:
+    """Return the file for MCP servers: `.mcp.json` for a project, else one of `TARGETS`.
+
+    Raises:
+        ConfigError: The working folder is the home folder and has no project settings.
+    """
+    if scope != "project":
+        return find_target(loaded, scope)
+    for layer in loaded.layers:
+        if layer.is_project and layer.label == ".mcp.json":
+            return layer.place
+    raise ConfigError("the home folder has no project settings; use the scope user")
+
+
+def set_server(
+    loaded: LoadedSettings,
+    place: SettingsPath,
+    name: str,
+    entry: Mapping[str, Any] | None,
+    *,
+    trust: Trust,
+) -> None:
+    """Set the MCP server `name` in the file at `place`, or remove it with None.
+
+    Raises:
+        ConfigError: The entry is wrong, there is none to remove, or the file cannot be written.
+    """
+    if entry is not None:
+        for mistake in find_mistakes(entry, McpServerSection, tolerant=False):
+            raise ConfigError(f"the MCP server {name}: {mistake}")
+
+    def change(data: dict[str, Any]) -> None:
+        servers = data.get("mcpServers", {})
+        if entry is not None:
+            data["mcpServers"] = {**servers, name: dict(entry)}
+        elif name in servers:
+            data["mcpServers"] = {key: value for key, value in servers.items() if key != name}
+        else:
+            raise ConfigError(f"{place.label} has no MCP server {name}")
+
+    _edit(loaded, place, change, trust=trust)
 
 
 def find_key(text: str) -> tuple[tuple[str, ...], Any]:

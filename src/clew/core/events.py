@@ -249,6 +249,8 @@ class PermissionRequest(
     project_rules: tuple[str, ...] = ()
     """The rules that `Approval.PROJECT` would add to the project's settings; empty when that
     answer is not available."""
+    asker: str = ""
+    """The subagent that asks, such as `explorer (agent-1a2b3c4d)`; empty for the session itself."""
 
 
 class PermissionResolved(

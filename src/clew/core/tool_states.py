@@ -114,12 +114,16 @@ def summarize_states(states: Sequence[ToolState]) -> str:
 
 
 def first_argument(arguments: str) -> str:
-    """Return the first argument of a call in one line; empty when it cannot be read."""
+    """Return the first text among the arguments of a call, or its first argument, in one line.
+
+    It is empty when the arguments cannot be read.
+    """
     try:
         values = decode_json(arguments or "{}")
     except msgspec.DecodeError:
         return ""
-    first = next(iter(values.values()), "") if isinstance(values, dict) else ""
+    given = list(values.values()) if isinstance(values, dict) else []
+    first = next((one for one in given if isinstance(one, str)), given[0] if given else "")
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
     # Control characters stay: each client shows them in its own way.
     line = " ".join(text.split())

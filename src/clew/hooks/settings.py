@@ -27,8 +27,9 @@ from clew.hooks.protocol import HookEvent, HookInput
 _NAMES = re.compile(r"[A-Za-z0-9_\-, |]*")
 _NARROW_NAMES = re.compile(r"[A-Za-z0-9_|]*")
 _SHOWN = 100
-_OLD_NAMES = {"Agent": ("Task",)}
-"""Earlier names of Claude Code's tools that hooks still use."""
+_OTHER_NAMES = {"Agent": ("Task",), "BackgroundProcess": ("Bash",)}
+"""Other names that hooks use: an earlier name of Claude Code's tool, and the tool in which Claude
+Code runs background processes, so that a hook that checks commands sees all of them."""
 
 TOOL_EVENTS = frozenset({HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE})
 UNMATCHED_EVENTS = frozenset(
@@ -105,7 +106,7 @@ def matcher_target(event: HookEvent, payload: HookInput) -> tuple[str, ...]:
             return ()
     if isinstance(found, UnsetType):
         return ()
-    return (found, *_OLD_NAMES.get(found, ())) if event in TOOL_EVENTS else (found,)
+    return (found, *_OTHER_NAMES.get(found, ())) if event in TOOL_EVENTS else (found,)
 
 
 _GROUP_KEYS = frozenset({"matcher", "hooks", "env", "description"})

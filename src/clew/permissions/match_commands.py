@@ -13,7 +13,14 @@ from clew.permissions.match_text import allows_command, denies_text, spells
 from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
 from clew.permissions.read_only import may_expand, only_reads
-from clew.permissions.rules import EDITING, READING, Rule, names_tool, select_allow_rules
+from clew.permissions.rules import (
+    EDITING,
+    READING,
+    SHELL_TOOLS,
+    Rule,
+    names_tool,
+    select_allow_rules,
+)
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.file_arguments import knows_files_of
 from clew.permissions.shell.parser import parse_line, strip_quotes
@@ -134,7 +141,7 @@ def find_allow_rules(access: Access, policy: Policy) -> tuple[Rule, ...] | str:
 
 def _runs_in_shell(access: Access) -> bool:
     """Does the shell of this machine run the line? Other tools only resemble command lines."""
-    return access.tool == "Bash" and access.kind is TargetKind.COMMAND
+    return access.tool in SHELL_TOOLS and access.kind is TargetKind.COMMAND
 
 
 class _LineJudge(Struct, frozen=True):

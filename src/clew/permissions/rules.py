@@ -7,6 +7,8 @@ The syntax is that of Claude Code, so its settings work unchanged:
 | `Tool`, `Tool(*)` | every call of the tool |
 | `Bash(npm test)` | exactly this command |
 | `Bash(npm test *)`, `Bash(npm test:*)` | the command, alone or with any arguments after it |
+| `BackgroundProcess(npm start)` | the command in the background; rules of `Bash` apply to it too |
+| `BackgroundProcess.send(y)` | a line for the input of such a process |
 | `Read(//etc/**)` | an absolute path |
 | `Read(~/notes/**)` | a path in the home folder |
 | `Edit(/src/**)` | a path in the project, or in the folder of the settings with the rule |
@@ -40,6 +42,14 @@ MAX_RULE_LENGTH = 2_000
 """The most characters of a rule: the time to match one grows with its length."""
 EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 READING = frozenset({"Read", "Grep", "Glob"})
+SHELL_TOOLS = frozenset({"Bash", "BackgroundProcess"})
+"""Tools that have the shell of this machine run a command line: the rules of `Bash` apply."""
+_PROCESS_INPUT = "BackgroundProcess.send"
+_GUARDS = {
+    "BackgroundProcess": frozenset({"Bash"}),
+    _PROCESS_INPUT: frozenset({"Bash", "BackgroundProcess"}),
+}
+"""Other tools whose deny and ask rules apply. What a process reads may be a command for it."""
 
 DEFAULT_ALLOW: tuple[str, ...] = tuple(
     f"{tool}({folder}/**)"
@@ -117,7 +127,7 @@ def parse_allow_rule(text: str, *, source: str = "", base: str = "") -> Rule:
 @lru_cache(maxsize=4096)
 def names_tool(rule: Rule, tool: str) -> bool:
     """Does a deny or ask rule name this tool?"""
-    if rule.tool == tool:
+    if rule.tool == tool or rule.tool in _GUARDS.get(tool, ()):
         return True
     if rule.tool.startswith("mcp__") and tool.startswith(f"{rule.tool}__"):
         return True
@@ -133,6 +143,9 @@ def _may_allow(rule: Rule, tool: str) -> bool:
             return True
         if rule.tool == "Read" and tool in READING:
             return True
+    if tool == _PROCESS_INPUT and rule.tool != tool and not rule.covers_all:
+        # The process may understand a line in another way than the shell does.
+        return False
     return names_tool(rule, tool)
 
 

@@ -163,11 +163,13 @@ class BackgroundTaskManager:
     ) -> LogPage:
         """Return a page of a task's log: the output of a process, the transcript of an agent.
 
+        A negative `offset` counts from the end: -20 for the last 20 lines.
+
         Raises:
             BackgroundTaskError: There is no such task, or it has no log.
         """
-        if offset < 0 or limit < 1:
-            raise invalid("`offset` must be at least 0, and `limit` at least 1")
+        if limit < 1:
+            raise invalid("`limit` must be at least 1")
         runner = self._tasks.find(task_id).runner
         return await runner.read_log(task_id, offset=offset, limit=limit)
 

@@ -96,6 +96,8 @@ class TaskFacts(Struct, frozen=True, kw_only=True):
     """What there is of the result, for a task that is cancelled."""
     worktree_path: str | None = None
     branch_name: str | None = None
+    preview: str | None = None
+    """The newest line of its output, also while it is not complete."""
 
 
 class RunningTask(Protocol):
@@ -164,6 +166,8 @@ class TaskRunner(Protocol):
         self, task_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES
     ) -> LogPage:
         """Return a page of the log of a task, also of one that has ended.
+
+        A negative `offset` counts from the end; `clew.runtime.log_pages` finds the lines.
 
         Raises:
             BackgroundTaskError: There is no log.

@@ -14,7 +14,7 @@ from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_tasks import DurableTasks, NextTime, fire_schedules
 from clew.runtime.protocol import TaskResult
 from clew.runtime.running_tasks import RunningTasks
-from clew.runtime.worker_watchdog import WorkerTimes, WorkerWatchdog, WorkQueue
+from clew.runtime.worker_watchdog import PREFIX, WorkerTimes, WorkerWatchdog, WorkQueue
 from clew.stores.task_protocol import TaskStore
 
 logger = logging.getLogger(__name__)
@@ -192,6 +192,6 @@ class Worker:
             await fire_schedules(self._durable, self._next_time)
 
 
-def new_worker_name() -> str:
-    """Return a name that no other worker has."""
-    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+def new_worker_name(name: str = "") -> str:
+    """Return a name that no other worker has; it contains `name`, or that of the machine."""
+    return f"{PREFIX}{name or socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"

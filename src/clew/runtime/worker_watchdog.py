@@ -16,10 +16,12 @@ from msgspec import Struct
 from clew.core.tasks import TaskStatus
 from clew.runtime.protocol import Scheduler
 from clew.runtime.running_tasks import release
-from clew.stores.task_protocol import TaskStore
+from clew.stores.task_protocol import TaskStore, WorkerRow
 
 logger = logging.getLogger(__name__)
 
+PREFIX = "worker-"
+"""Begins the names of workers; sessions that run tasks themselves are in the same list."""
 _WAITING = (TaskStatus.QUEUED,)
 _SWEEP_BATCH = 500
 
@@ -67,6 +69,11 @@ class WorkerTimes(Struct, frozen=True, kw_only=True):
     """How long the queue remembers runs that have ended."""
 
 
+async def find_workers(tasks: TaskStore) -> list[WorkerRow]:
+    """Return the processes that serve the queue, also those that are silent."""
+    return [one for one in await tasks.workers() if one.worker.startswith(PREFIX)]
+
+
 class WorkerWatchdog:
     """Looks for workers that died, on behalf of the worker of that name."""
 
@@ -80,7 +87,7 @@ class WorkerWatchdog:
 
     async def take_over_silent(self) -> None:
         """Take over the tasks of silent workers, if this is the worker that does it."""
-        known = await self._tasks.workers()
+        known = await find_workers(self._tasks)
         silent = [
             one.worker for one in known if one.has_ended or one.silent > self._times.silent_after
         ]
@@ -92,7 +99,7 @@ class WorkerWatchdog:
 
     async def sweep(self) -> None:
         """Find runs of workers that left without a word, and tasks that no run will come for."""
-        alive = {one.worker for one in await self._tasks.workers()}
+        alive = {one.worker for one in await find_workers(self._tasks)}
         if min(alive, default="") != self._worker:
             return
         orphans: dict[str, list[QueuedRun]] = {}

@@ -103,3 +103,17 @@ def find_user(worktree: Worktree) -> str:
     if restarted or is_dead(holder, me=me, silent=0.0):
         return ""
     return f"process {holder.pid}"
+
+
+def find_parent_folder(records: Path, folder: Path) -> Path:
+    """Return the folder of the project that a folder in a worktree maps to, or that folder itself.
+
+    Args:
+        records: Where the worktrees and their records are.
+        folder: The folder, of any worktree or of none.
+    """
+    place = Path(os.path.realpath(folder))
+    for worktree in WorktreeRecords(records).list():
+        if place.is_relative_to(worktree.folder):
+            return Path(worktree.parent) / place.relative_to(worktree.folder)
+    return folder

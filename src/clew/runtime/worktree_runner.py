@@ -71,9 +71,12 @@ class WorktreeRunner:
         """Run a task; see `TaskRunner.run`."""
         if task.request.isolation != "worktree":
             return await self._inner.run(task)
+        known = self._worktrees.records.find(task.task_id)
         worktree = await self._prepare(task.task_id, task.request)
         try:
-            worktree = await self._announce(task, worktree)
+            if known is None or known.path != worktree.path:
+                worktree = await self._announce(task, worktree)
+            _describe_place(task, worktree)
             result = await self._inner.run(_PlacedTask(task, worktree))
         except ClewError as error:
             if task.is_left:
@@ -204,6 +207,11 @@ class _PlacedTask:
     def describe(self, facts: TaskFacts) -> None:
         """Set facts of the task's state."""
         self._inner.describe(facts)
+
+
+def _describe_place(task: RunningTask, worktree: Worktree) -> None:
+    place = TaskFacts(cwd=worktree.folder, worktree_path=worktree.path, branch_name=worktree.branch)
+    task.describe(place)
 
 
 def _brief(worktree: Worktree) -> Iterator[str]:

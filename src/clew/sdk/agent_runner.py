@@ -19,17 +19,16 @@ from clew.core.events import (
     EntryAdded,
     Envelope,
     PermissionDenied,
-    PermissionResolved,
     TodosChanged,
 )
-from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.permissions import Access, Decision
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
 from clew.hooks.protocol import HookEvent
 from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskFacts, TaskResult
+from clew.sdk.agent_questions import ask_for_agent
 from clew.sdk.agent_session import AgentSession, make_agent_session
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.agent_transcript import describe_partial, find_last_text, read_transcript
-from clew.sdk.permission_requests import make_request
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.hook_events import fire
@@ -106,7 +105,7 @@ class AgentRunner:
                     await _fire_stop(made)
         except ClewError as error:
             raise BackgroundTaskError(
-                str(error), category=_categorize(error), partial=describe_partial(session)
+                str(error), category=categorize(type(error)), partial=describe_partial(session)
             ) from error
         except BaseException:
             task.describe(TaskFacts(result=describe_partial(session)))
@@ -130,30 +129,10 @@ class AgentRunner:
 
         with setup.gate.derive(
             cwd=Path(request.cwd) if request.cwd else setup.cwd,
-            ask=partial(self._ask, task),
+            ask=partial(ask_for_agent, setup, task),
             on_denied=publish_denial,
         ) as gate:
             yield gate
-
-    async def _ask(
-        self, task: RunningTask, access: Access, decision: Decision
-    ) -> Approval | PermissionAnswer | None:
-        """Ask the clients, or the handler that the program brings."""
-        ask, requests = self.setup.gate.ask, self.setup.requests
-        if ask == requests.ask:
-            return await requests.ask(access, decision, publish=task.report)
-        if ask is None:
-            return None
-        request = make_request(access, decision)
-        answer: Approval | PermissionAnswer | None = None
-        task.report(request)
-        try:
-            answer = await ask(access, decision)
-        finally:
-            said = answer.approval if isinstance(answer, PermissionAnswer) else answer
-            approved = said not in (None, Approval.NO)
-            task.report(PermissionResolved(request_id=request.request_id, approved=approved))
-        return answer
 
     @asynccontextmanager
     async def _pay(self, made: AgentSession) -> AsyncGenerator[None, None]:
@@ -218,13 +197,15 @@ async def _fire_stop(made: AgentSession) -> None:
         )
 
 
-def _categorize(error: ClewError) -> TaskErrorCategory:
-    match error:
-        case BackgroundTaskError(category=category):
-            return category
-        case ProviderError():
-            return TaskErrorCategory.PROVIDER
-        case BudgetReached() | TurnLimitReached() | ContextError():
-            return TaskErrorCategory.CAPACITY
-        case _:
-            return TaskErrorCategory.RUNNER
+_CATEGORIES: tuple[tuple[type[ClewError], TaskErrorCategory], ...] = (
+    (ProviderError, TaskErrorCategory.PROVIDER),
+    (BudgetReached, TaskErrorCategory.CAPACITY),
+    (TurnLimitReached, TaskErrorCategory.CAPACITY),
+    (ContextError, TaskErrorCategory.CAPACITY),
+)
+
+
+def categorize(kind: type[ClewError]) -> TaskErrorCategory:
+    """Return why an agent failed, by the class of its error."""
+    found = (category for known, category in _CATEGORIES if issubclass(kind, known))
+    return next(found, TaskErrorCategory.RUNNER)

@@ -41,12 +41,7 @@ def make_agent_session(
     """
     definition, parent = setup.find_definition(request.agent), setup.parent
     log, transcript = _open_log(setup, parent, request.task_id)
-    hooks = AgentHooks(
-        setup.hooks if request.fires_hooks else NoHooks(),
-        agent_id=request.task_id,
-        agent_type=definition.name,
-        transcript=transcript,
-    )
+    hooks = AgentHooks(setup.hooks, request.task_id, definition.name, transcript=transcript)
     model = resolve_model(request.model or definition.model, parent.model)
     is_own_model = model == parent.model
     options: SessionOptions = {
@@ -131,7 +126,7 @@ class AgentHooks:
     """The hooks of the parent, with `SubagentStart` and `SubagentStop` for the subagent."""
 
     def __init__(
-        self, inner: Hooks, *, agent_id: str, agent_type: str, transcript: Path | None
+        self, inner: Hooks, agent_id: str, agent_type: str, *, transcript: Path | None = None
     ) -> None:
         self._inner = inner
         self._agent_id = agent_id

@@ -19,6 +19,7 @@ from clew.core.tasks import (
     TaskStatus,
 )
 from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.skills import Skill
 from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.session_tasks import SessionTasks
@@ -84,6 +85,19 @@ class Agents:
             timeout_reason=state.timeout_reason,
             partial=state.result,
         )
+
+    async def run_skill(self, skill: Skill, text: str) -> str:
+        """Have an agent carry out a skill with `context: fork`; raises as `ask` does."""
+        request = TaskRequest(
+            kind=TaskKind.AGENT,
+            prompt=text,
+            label=f"/{skill.name}",
+            agent=skill.agent,
+            model=skill.model,
+            allowed_tools=skill.allowed_tools or None,
+            fork_worker=True,
+        )
+        return await self.ask(request)
 
     async def start(self, request: TaskRequest) -> TaskState:
         """Start an agent in the background.

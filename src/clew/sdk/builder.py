@@ -1,12 +1,13 @@
 """Builds an interactive session: from a folder, a provider and options to connected parts."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import anyio
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
@@ -14,14 +15,12 @@ from clew.config.settings import LoadedSettings, Settings
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionMode
-from clew.extensions.commands.execute_tool import ExecuteCommand
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.extensions.memory import MemoryEvent, ProjectMemory
 from clew.extensions.user_tools import shorten_origins
 from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
-from clew.sdk.agent_tool import AgentTool
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
 from clew.sdk.mcp_prompts import McpCommandSource
@@ -35,6 +34,7 @@ from clew.sdk.permissions import (
     drop_denied,
     list_allowed,
     list_denied,
+    list_guards,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_hooks import make_hooks
@@ -43,22 +43,22 @@ from clew.sdk.session_parts import (
     Blueprint,
     McpAccess,
     SessionParts,
-    offers_agents,
     select_agent_tools,
     write_prompt,
 )
 from clew.sdk.session_tasks import join_facts
-from clew.sdk.task_runners import make_tasks
+from clew.sdk.session_tools import make_own_tools
+from clew.sdk.task_runners import make_process_tool, make_tasks
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
-from clew.session.plan_mode import ExitPlanMode
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
 from clew.tools.protocol import Tool
+from clew.tools.sandbox import Sandbox
 
 
 class BuiltSession(Struct, frozen=True, kw_only=True):
@@ -91,10 +91,12 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
     mcp = _open_servers(blueprint, scan.loaded)
     try:
         session_id = await _session_id(options, store)
-        built = await to_thread.run_sync(
-            _Builder(blueprint, scan, store, session_id, mcp=mcp).build
-        )
+        builder = _Builder(_add_source(blueprint, mcp), scan, store, session_id)
+        built = await to_thread.run_sync(builder.build)
         parts = built.parts
+        if mcp is not None:
+            parts.mcp, parts.warnings = mcp, (*parts.warnings, *mcp.problems)
+            parts.registry.add_source(McpCommandSource(mcp.source.pool))
         _check_mode(options, scan)
         await parts.session.open()
         await parts.tasks.restore()
@@ -133,6 +135,16 @@ def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | N
     return open_servers(blueprint, loaded)
 
 
+def _add_source(blueprint: Blueprint, mcp: McpAccess | None) -> Blueprint:
+    """Return the blueprint with the tools and the secrets of the MCP servers."""
+    if mcp is None:
+        return blueprint
+    options = blueprint.options.copy()
+    options["tool_source"] = mcp.source
+    options["redact_values"] = (*options.get("redact_values", ()), *mcp.secrets)
+    return replace(blueprint, options=options)
+
+
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
     """Reject a mode that the settings forbid, before anything is opened."""
     mode = options.get("permission_mode")
@@ -158,8 +170,6 @@ class _Builder:
         scan: ProjectScan,
         store: Store,
         session_id: SessionId | None,
-        *,
-        mcp: McpAccess | None,
     ) -> None:
         self._blueprint = blueprint
         self._options = blueprint.options
@@ -167,7 +177,6 @@ class _Builder:
         self._settings = scan.loaded.settings
         self._store = store
         self._session_id = session_id
-        self._mcp = mcp
         self._origins: Mapping[str, str] = {}
         self._tool_warnings: list[str] = []
         self._profile = None if "models" in self._options else self._find_profile()
@@ -183,17 +192,17 @@ class _Builder:
         shared = self._build_shared_options()
         setup = self._make_agent_setup(tools, gate, shared)
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
-        tasks = make_tasks(blueprint, commands, setup)
+        tasks = make_tasks(blueprint, commands, setup, sandbox=lambda: self._sandbox)
         agents = Agents(setup, tasks)
         setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
-        own: list[Tool] = [AgentTool(agents)] if offers_agents(options) else []
-        execute = ExecuteCommand(registry, lambda: commands, skills=False)
+        own = make_own_tools(options, registry, commands, agents)
+        own += make_process_tool(blueprint, self._scan, commands, tasks)
         session = options.get("session") or self._session(
             {
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, execute, ExitPlanMode(gate, commands.set_mode), *own],
+                "tools": [*tools, *own],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),
@@ -216,8 +225,7 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=self._list_warnings(),
-            mcp=self._mcp,
+            warnings=(*self._scan.warnings, *self._tool_warnings),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
@@ -238,10 +246,6 @@ class _Builder:
             transcripts=_find_transcripts(self._blueprint),
         )
 
-    def _list_warnings(self) -> tuple[str, ...]:
-        problems = self._mcp.problems if self._mcp is not None else ()
-        return (*self._scan.warnings, *self._tool_warnings, *problems)
-
     def _session(self, options: SessionOptions) -> Session:
         options["store"] = self._store
         options["session_id"] = self._session_id
@@ -254,8 +258,6 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
-        if self._mcp is not None:
-            registry.add_source(McpCommandSource(self._mcp.source.pool))
         return registry
 
     def _gate(self) -> Gate:
@@ -267,8 +269,10 @@ class _Builder:
                 cwd=self._blueprint.cwd,
                 mode=permissions.default_mode,
                 allow=(*permissions.allow, *list_allowed(self._blueprint)),
-                ask_rules=permissions.ask,
-                deny=(*permissions.deny, *list_denied(self._blueprint)),
+                ask_rules=list_guards(permissions.ask, self._blueprint),
+                deny=list_guards(
+                    (*permissions.deny, *list_denied(self._blueprint)), self._blueprint
+                ),
                 bypass_disabled=permissions.bypass_disabled,
                 ask=self._options.get("permission_handler"),
             )
@@ -276,13 +280,17 @@ class _Builder:
         connect_gate(gate, self._blueprint)
         return gate
 
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return self._options.get("sandbox") or choose_sandbox(self._settings)
+
     def _tools(self) -> list[Tool]:
         if (session := self._options.get("session")) is not None:
             return list(session.state.tools.values())
         given, extra = self._options.get("tools"), self._options.get("extra_tools", ())
         if given is None:
             given = builtin_tools(
-                sandbox=self._options.get("sandbox") or choose_sandbox(self._settings),
+                sandbox=self._sandbox,
                 search=search_backend(self._blueprint.environ),
             )
             extra = [*extra, *self._add_user_tools([*given, *extra])]
@@ -308,9 +316,8 @@ class _Builder:
         found: SessionOptions = {
             "cwd": blueprint.cwd,
             "env": self._settings.env,
-            "redact_values": self._find_keys(),
+            "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
-            "tool_source": self._mcp.source if self._mcp is not None else None,
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"
@@ -328,14 +335,6 @@ class _Builder:
         }
         given.pop("redact_values", None)
         return {**settings, **found, **given}  # type: ignore[typeddict-item]
-
-    def _find_keys(self) -> tuple[str, ...]:
-        environ = self._scan.loaded.environ
-        search = environ.get(BRAVE_VARIABLE, "")
-        own = self._options.get("redact_values", ())
-        servers = self._mcp.secrets if self._mcp is not None else ()
-        found = (*own, *find_keys(self._settings, environ), *servers)
-        return (*found, *([search] if search else []))
 
     def _find_profile(self) -> ResolvedProvider | None:
         """Return the profile of the settings, if it belongs to the provider that was given."""
@@ -384,3 +383,11 @@ def _choose_model(
     if not model:
         raise ConfigError(f"no model is set for the provider {name}: pass model=…")
     return model
+
+
+def _find_keys(options: InteractiveOptions, loaded: LoadedSettings) -> tuple[str, ...]:
+    """Return the texts that the session must never show."""
+    search = loaded.environ.get(BRAVE_VARIABLE, "")
+    own = options.get("redact_values", ())
+    keys = find_keys(loaded.settings, loaded.environ)
+    return (*own, *keys, *([search] if search else []))

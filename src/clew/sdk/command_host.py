@@ -22,6 +22,8 @@ from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.session_store import ProjectStore
+from clew.sdk.session_tasks import SessionTasks
+from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.history import MEMORY
@@ -129,6 +131,14 @@ class SessionCommandHost:
 
         return make_roster(ProjectStore(store=self.store, folder=str(self._cwd)))
 
+    @property
+    def tasks(self) -> LocalTasks:
+        """The background tasks of the session."""
+        return LocalTasks(self._find_tasks)
+
+    async def _find_tasks(self) -> SessionTasks:
+        return self.parts.tasks
+
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact before the next model call; returns False when no run is in progress."""
         if not self.session.is_running:
@@ -177,25 +187,7 @@ class SessionCommandHost:
         Raises:
             ConfigError: The skill names an agent that does not exist.
         """
-        request = TaskRequest(
-            kind=TaskKind.AGENT,
-            prompt=text,
-            label=f"/{skill.name}",
-            agent=skill.agent,
-            model=skill.model,
-            allowed_tools=skill.allowed_tools or None,
-            fork_worker=True,
-        )
-        return await self.parts.agents.ask(request)
-
-    def check_skill(self, skill: Skill) -> None:
-        """Make sure that a skill can run, before anything is added to the conversation.
-
-        Raises:
-            ConfigError: The skill names an agent that does not exist.
-        """
-        if skill.fork:
-            self.parts.agents.find_definition(skill.agent)
+        return await self.parts.agents.run_skill(skill, text)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""

@@ -12,7 +12,7 @@ from clew.runtime.durable_tasks import DurableTasks, make_spec
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
-from clew.sdk.worker import find_tasks, require_durable
+from clew.sdk.worker import count_workers, find_tasks, require_durable
 
 
 @asynccontextmanager
@@ -53,6 +53,6 @@ async def spawn_detached(
     try:
         async with open_durable(place) as durable:
             state = await durable.spawn(make_spec(request, to_builtins(spec)))
-            return state, len(await durable.tasks.workers())
+            return state, await count_workers(durable.tasks)
     finally:
         await place.store.aclose()

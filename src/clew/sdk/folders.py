@@ -38,6 +38,23 @@ class Homes(Struct, frozen=True, kw_only=True):
         mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
         return self.clew / "projects" / f"{name}-{mark}"
 
+    def find_settings_folder(self, cwd: Path) -> Path:
+        """Return the folder whose settings hold in `cwd`.
+
+        In a worktree that Clew made, these are the settings of the project that it was made for,
+        which the user may have accepted, and which need not be committed.
+        """
+        try:
+            parts = cwd.resolve().relative_to((self.clew / "projects").resolve()).parts
+        except ValueError:
+            return cwd
+        if parts[1:2] != ("worktrees",) or len(parts) < 3:
+            return cwd
+        # Few sessions run in a worktree.
+        from clew.runtime.worktree_records import find_parent_folder  # noqa: PLC0415
+
+        return find_parent_folder(self.clew / "projects" / parts[0] / "worktrees", cwd)
+
 
 def user_folder() -> Path:
     """Return the user's folder: `$CLEW_HOME`, or `~/.clew`."""

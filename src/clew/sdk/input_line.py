@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.core.errors import SessionError
+from clew.core.tasks import TaskState
 from clew.core.text import one_line, pluralize
 from clew.extensions.commands.protocol import (
     Command,
@@ -55,11 +57,21 @@ def split_command(line: str) -> tuple[str, str]:
     return name, rest[0] if rest else ""
 
 
-def describe_command(command: Command, *, models: Sequence[str] = ()) -> CommandInfo:
-    """Return a command as clients list it; `models` are the choices of `/model`."""
+def describe_command(
+    command: Command, *, models: Sequence[str] = (), tasks: Sequence[TaskState] = ()
+) -> CommandInfo:
+    """Return a command as clients list it.
+
+    Args:
+        command: The command.
+        models: The choices of `/model`.
+        tasks: The choices of `/background read` and the like.
+    """
     below = tuple(describe_command(one) for one in command.subcommands)
     if command.name == "model":
         below = tuple(CommandInfo(name=name, description="switch to it") for name in models)
+    if command.name == "background":
+        below = tuple(_offer_tasks(one, tasks) for one in below)
     return CommandInfo(
         name=command.name,
         description=command.description,
@@ -69,6 +81,17 @@ def describe_command(command: Command, *, models: Sequence[str] = ()) -> Command
         flags=tuple(command.flags),
         subcommands=below,
     )
+
+
+def _offer_tasks(command: CommandInfo, tasks: Sequence[TaskState]) -> CommandInfo:
+    """Return a subcommand with the ids of the tasks that it can be about."""
+    wanted = {"read": (True, False), "cancel": (False,), "send": (False,), "close": (True,)}
+    chosen = tuple(
+        CommandInfo(name=task.task_id, description=f"{task.status}: {one_line(task.label, 40)}")
+        for task in tasks
+        if task.status.is_terminal in wanted.get(command.name, ())
+    )
+    return replace(command, subcommands=chosen)
 
 
 def similar_command(name: str, known: list[str]) -> str:

@@ -39,6 +39,9 @@ class OwnOptions(TypedDict, total=False):
     command_modules: Sequence[CommandModule]
     agents: bool
     """Give the model the `Agent` tool; off unless asked for, or a command module requires it."""
+    background_processes: bool
+    """Give the model the `BackgroundProcess` tool. Default: as `agents`, unless `tools` replaces
+    the built-in tools; and if `background_task_runners` has a runner for processes."""
     subagent_runner_factory: "Callable[[AgentSetup], TaskRunner]"
     """Makes what runs subagents. Default: `AgentRunner`, which runs them in this process."""
     background_task_runners: "Sequence[TaskRunner]"

@@ -53,7 +53,7 @@ def preview_request(request: PermissionRequest) -> list[str]:
     The lines contain text of the model and of files. Sanitize them before you show them.
     """
     match request.tool_name, request.arguments:
-        case "Bash", _:
+        case "Bash" | "BackgroundProcess", _:
             return []
         case "Edit", {"old_string": str(old), "new_string": str(new), **rest}:
             scope = ["every occurrence:"] if rest.get("replace_all") else []

@@ -103,6 +103,16 @@ def list_denied(blueprint: Blueprint) -> tuple[Rule, ...]:
     return tuple(parse_rule(text, source="--disallowed-tools") for text in texts)
 
 
+def list_guards(rules: Sequence[Rule], blueprint: Blueprint) -> tuple[Rule, ...]:
+    """Return deny or ask rules; in a worktree, with those for copies of the project's files."""
+    folder = blueprint.homes.find_settings_folder(blueprint.cwd)
+    if folder == blueprint.cwd:
+        return tuple(rules)
+    from clew.permissions.moved_rules import add_moved_rules  # noqa: PLC0415 - seldom needed
+
+    return add_moved_rules(rules, folder, blueprint.cwd)
+
+
 def drop_denied(tools: Sequence[Tool], blueprint: Blueprint) -> list[Tool]:
     """Return the tools without those that an option denies altogether."""
     denied = [rule for rule in list_denied(blueprint) if rule.covers_all]

@@ -180,7 +180,9 @@ class PromptRunner:
     def _skill_work(self, skill: Skill, arguments: str, typed: str) -> Work:
         assert self.built is not None  # noqa: S101 - see above
         commands, session = self.built.commands, self._session
-        commands.check_skill(skill)
+        if skill.fork:
+            # Before anything is added to the conversation.
+            self.built.parts.agents.find_definition(skill.agent)
         text = commands.render_skill(skill, arguments)
 
         async def work(run_id: RunId) -> ExecutionResult:

@@ -165,8 +165,8 @@ class InteractiveSession:
         models = (await self._life.open()).parts.models
         if models.should_ask:
             self._life.host.start_soon(models.ask_server)
-        offered = models.offered_now()
-        return [describe_command(one, models=offered) for one in self.list_commands()]
+        known, tasks = models.offered_now(), self.parts.tasks.list_tasks()
+        return [describe_command(one, models=known, tasks=tasks) for one in self.list_commands()]
 
     async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
         """Complete what was typed behind an `@`; see `SessionClient.complete_path`."""

@@ -13,9 +13,11 @@ from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
 from clew.runtime.protocol import TaskRequest
+from clew.sdk.agent_session import AgentHooks
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import Blueprint
 from clew.session.model_call import ask_aside
+from clew.stores.record import AGENT_KIND
 from clew.tools.protocol import Tool, ToolContext
 
 
@@ -59,7 +61,10 @@ def make_hooks(
         holds=_rule_matcher({tool.spec.name: tool for tool in tools}, blueprint.cwd),
         redact=redact_output,
     )
-    return HookRunner(table, context)
+    hooks, options = HookRunner(table, context), blueprint.options
+    if options.get("kind") != AGENT_KIND:
+        return hooks
+    return AgentHooks(hooks, options.get("session_id") or "", options.get("agent", ""))
 
 
 def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:

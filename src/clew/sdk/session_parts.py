@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
+from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agent_discovery import assemble_prompt, filter_tools
 from clew.extensions.commands.protocol import AGENT_RUNTIME
@@ -26,6 +27,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.tools.mcp.names import OWN_TOOLS
 from clew.tools.protocol import Tool
 
 if TYPE_CHECKING:
@@ -33,10 +35,7 @@ if TYPE_CHECKING:
     from clew.tools.mcp.source import McpToolSource
 
 RESERVED_TOOLS = frozenset(
-    {
-        *("Agent", "ExecuteCommand", "ExitPlanMode", "Recall"),
-        *("CallMcpTool", "ReadMcpResource", "ToolSearch"),
-    }
+    {"Agent", "BackgroundProcess", "ExecuteCommand", "ExitPlanMode", "Recall", *OWN_TOOLS}
 )
 """Tools that a session makes itself."""
 
@@ -152,6 +151,14 @@ def select_agent_tools(
     names = [tool.spec.name for tool in tools]
     kept = filter_tools(names, agent, allowed=blueprint.options.get("agent_tools") or None)
     return [tool for tool in tools if tool.spec.name in kept]
+
+
+def offers_processes(options: InteractiveOptions) -> bool:
+    """Return True when the model gets the `BackgroundProcess` tool."""
+    runners = options.get("background_task_runners", ())
+    has_runner = any(runner.kind is TaskKind.PROCESS for runner in runners)
+    is_usual = offers_agents(options) and not options.keys() & {"tools", "session"}
+    return options.get("background_processes", has_runner or is_usual)
 
 
 def offers_agents(options: InteractiveOptions) -> bool:

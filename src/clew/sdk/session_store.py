@@ -45,9 +45,14 @@ def project_store(
     environ = os.environ if environ is None else environ
     if place := address or environ.get(VARIABLE):
         return ProjectStore(store=open_store(place), folder=str(cwd), address=place)
-    path = Homes.of(environ).project(cwd) / "sessions.db"
+    path = Path(project_address(cwd, environ))
     store = open_store(path)
     return ProjectStore(store=store, folder=None, is_empty=not path.exists(), address=str(path))
+
+
+def project_address(cwd: Path, environ: Mapping[str, str]) -> str:
+    """Return where the sessions of `cwd` are, unless an option says otherwise."""
+    return environ.get(VARIABLE) or str(Homes.of(environ).project(cwd) / "sessions.db")
 
 
 async def find_session(place: ProjectStore, wanted: str) -> StoredSession:

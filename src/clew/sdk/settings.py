@@ -163,6 +163,8 @@ def load_project_settings(
 ) -> LoadedSettings:
     """Read the settings of a folder; its own apply only as far as the user trusts it.
 
+    In a worktree of Clew, these are the settings of the project that it was made for.
+
     Args:
         cwd: The project's folder.
         homes: The user's folders.
@@ -173,6 +175,7 @@ def load_project_settings(
         ConfigError: A settings file is wrong.
     """
     user, clew = homes.user, homes.clew
+    cwd = homes.find_settings_folder(cwd)
     if accepted is None:
         return load_trusted(
             cwd, user_home=user, clew_home=clew, environ=environ, trust=trust_record(homes)

@@ -1,15 +1,21 @@
 """What runs the background tasks of a session."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from clew.core.tasks import TaskKind
+from clew.runtime.process_tool import BackgroundProcessTool
 from clew.runtime.protocol import TaskRunner
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.command_host import SessionCommandHost
-from clew.sdk.options import InteractiveOptions
-from clew.sdk.session_parts import Blueprint
+from clew.sdk.permissions import drop_denied
+from clew.sdk.project_scan import ProjectScan
+from clew.sdk.session_parts import Blueprint, offers_processes, select_agent_tools
 from clew.sdk.session_tasks import SessionTasks
+from clew.stores.record import AGENT_KIND
+from clew.tools.protocol import Tool
+from clew.tools.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from clew.runtime.manager import BackgroundTaskManager
@@ -17,14 +23,28 @@ if TYPE_CHECKING:
 
 
 def make_tasks(
-    blueprint: Blueprint, commands: SessionCommandHost, setup: AgentSetup
+    blueprint: Blueprint,
+    commands: SessionCommandHost,
+    setup: AgentSetup,
+    *,
+    sandbox: Callable[[], Sandbox],
 ) -> SessionTasks:
-    """Return the background tasks of a session; their runners are made when the first is needed."""
+    """Return the background tasks of a session; their runners are made when the first is needed.
+
+    Args:
+        blueprint: What the session is built from.
+        commands: Knows the session once it is built.
+        setup: What subagents are made from.
+        sandbox: Returns the sandbox for commands.
+    """
     tasks = SessionTasks(
         lambda: commands.session,
         bus=blueprint.bus,
         host=blueprint.host,
-        make_runners=lambda: make_runners(setup, blueprint.options),
+        make_runners=lambda: [
+            *make_runners(setup, blueprint),
+            *_make_process_runner(blueprint, commands, sandbox),
+        ],
         max_concurrent=blueprint.options.get("max_background_tasks"),
     )
     tasks.make_roster = partial(_make_roster_writer, blueprint, setup)
@@ -45,12 +65,56 @@ def _make_roster_writer(
     )
 
 
-def make_runners(setup: AgentSetup, options: InteractiveOptions) -> list[TaskRunner]:
-    """Return the runners, one for each kind of tasks; those of the caller count first."""
+def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:
+    """Return the runners, one for each kind of tasks; those of the caller count first.
+
+    Agents run in this process unless `subagent_runner_factory` says otherwise, and in git worktrees
+    where their requests ask for that.
+    """
     # Most sessions run nothing in the background.
+    from clew.runtime.worktree_runner import WorktreeRunner  # noqa: PLC0415
+    from clew.runtime.worktrees import GitWorktrees  # noqa: PLC0415
     from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415
 
+    options = blueprint.options
     make = options.get("subagent_runner_factory", AgentRunner)
-    runners: dict[TaskKind, TaskRunner] = {TaskKind.AGENT: make(setup)}
-    runners |= {runner.kind: runner for runner in options.get("background_task_runners", ())}
-    return list(runners.values())
+    worktrees = GitWorktrees(blueprint.homes.project(blueprint.cwd) / "worktrees")
+    agents: TaskRunner = WorktreeRunner(make(setup), worktrees, setup.hooks)
+    given = {runner.kind: runner for runner in options.get("background_task_runners", ())}
+    return list(({TaskKind.AGENT: agents} | given).values())
+
+
+def _make_process_runner(
+    blueprint: Blueprint, commands: SessionCommandHost, sandbox: Callable[[], Sandbox]
+) -> list[TaskRunner]:
+    """Return the runner for processes, unless the caller has one or the session runs none."""
+    options = blueprint.options
+    given = {runner.kind for runner in options.get("background_task_runners", ())}
+    if TaskKind.PROCESS in given or not offers_processes(options):
+        return []
+    # Most sessions run nothing in the background.
+    from clew.runtime.process_runner import ProcessRunner  # noqa: PLC0415
+
+    return [
+        ProcessRunner(
+            blueprint.homes.project(blueprint.cwd) / "processes",
+            context=lambda: commands.session.state.tool_context,
+            sandbox=sandbox(),
+        )
+    ]
+
+
+def make_process_tool(
+    blueprint: Blueprint, scan: ProjectScan, commands: SessionCommandHost, tasks: SessionTasks
+) -> list[Tool]:
+    """Return the `BackgroundProcess` tool, if the session offers it and nothing denies it.
+
+    A subagent has none: tasks cannot start tasks of their own.
+    """
+    is_agent = blueprint.options.get("kind") == AGENT_KIND
+    if is_agent or not offers_processes(blueprint.options):
+        return []
+    tool = BackgroundProcessTool(
+        lambda: tasks.manager, session_id=lambda: commands.session.session_id
+    )
+    return select_agent_tools(drop_denied([tool], blueprint), blueprint, scan)

@@ -13,11 +13,14 @@ from msgspec import Struct
 from clew.core.errors import ConfigError, MissingExtra
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.protocol import TaskResult
+from clew.runtime.schedule_zone import find_next_run
 from clew.runtime.worker import Worker, new_worker_name
-from clew.runtime.worker_watchdog import WorkerTimes
+from clew.runtime.worker_watchdog import WorkerTimes, find_workers
 from clew.sdk.durable_agent import DurableAgent
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.stores.task_protocol import TaskStore
+
+_LONG_SILENCE = 60.0
 
 
 class WorkerSpec(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,12 @@ def find_tasks(place: ProjectStore) -> TaskStore:
             "this session store keeps no tasks; durable agents need a store in SQLite or PostgreSQL"
         )
     return tasks
+
+
+async def count_workers(tasks: TaskStore) -> int:
+    """Return how many workers of a store are alive."""
+    known = await find_workers(tasks)
+    return sum(not one.has_ended and one.silent < _LONG_SILENCE for one in known)
 
 
 async def serve_store(
@@ -104,9 +113,9 @@ async def _serve(
         return await agent.start()
 
     queue = DbosScheduler(tasks, address)
-    name = f"{spec.name}-{os.getpid()}" if spec.name else new_worker_name()
+    name = new_worker_name(spec.name)
     times = WorkerTimes(silent_after=spec.silent_after)
-    worker = Worker(tasks, queue, run_agent, name=name, times=times)
+    worker = Worker(tasks, queue, run_agent, name=name, times=times, next_time=find_next_run)
     try:
         async with anyio.create_task_group() as group:
             await group.start(worker.serve)

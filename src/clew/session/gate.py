@@ -57,8 +57,8 @@ class Gate(Struct, kw_only=True):
     about edits."""
     grants: list[Grant] = field(default_factory=list)
     """Calls that the user allowed for the rest of the session, by argument shape."""
-    derived: list["Gate"] = field(default_factory=list)
-    """The gates of subagents that are running."""
+    followers: list[Callable[[PermissionMode], None]] = field(default_factory=list)
+    """Called with each new mode, such as those of running subagents."""
 
     def policy(self, mode: PermissionMode | None = None) -> Policy:
         """Return everything that decides, as it is now or as it would be in another mode."""
@@ -77,18 +77,25 @@ class Gate(Struct, kw_only=True):
             asked_nothing = self.mode is PermissionMode.BYPASS
             self.mode_after_plan = self.mode if asked_nothing else PermissionMode.ACCEPT_EDITS
         self.mode = mode
-        for gate in self.derived:
-            gate.mode = mode
+        for follow in self.followers:
+            follow(mode)
 
     @contextmanager
     def derive(self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None) -> Iterator["Gate"]:
-        """Make the gate of a subagent: the same rules and grants, and the mode as it changes."""
-        gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, derived=[])
-        self.derived.append(gate)
+        """Make the gate of a subagent: the same rules and grants, and the mode as it changes.
+
+        In a worktree, rules that forbid files of the project forbid their copies too.
+        """
+        gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, followers=[])
+        gate.deny, gate.ask_rules = (
+            _move(self.deny, self.cwd, cwd),
+            _move(self.ask_rules, self.cwd, cwd),
+        )
+        self.followers.append(gate.set_mode)
         try:
             yield gate
         finally:
-            self.derived[:] = [one for one in self.derived if one is not gate]
+            self.followers.remove(gate.set_mode)
 
     def decide(self, access: Access, policy: Policy | None = None) -> Decision:
         """Return the decision of the rules and the mode; `ASK` where they leave it to a person."""
@@ -250,3 +257,11 @@ def _combine(access: Access, decision: Decision, wish: Decision | None) -> Decis
             return replace(wish, asked_by_rule=decision.asked_by_rule)
         case _:
             return decision
+
+
+def _move(rules: tuple[Rule, ...], source: Path, target: Path) -> tuple[Rule, ...]:
+    if source == target:
+        return rules
+    from clew.permissions.moved_rules import add_moved_rules  # noqa: PLC0415 - seldom needed
+
+    return add_moved_rules(rules, source, target)

@@ -44,7 +44,6 @@ from clew.session.model_window import find_facts
 from clew.session.plan_mode import select_tools
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
-from clew.session.tool_sources import LiveTools, keep_declared
 from clew.stores.record import StoredSession
 from clew.stores.stored_entries import find_damaged_ids
 from clew.tools.protocol import ToolContext
@@ -191,23 +190,30 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
         state.gate.mode = PermissionMode(stored)
     state.plan_mode_told = stored == PermissionMode.PLAN
     effort = state.options["effort"] or journal.view.setup.effort
-    keep_declared(state, journal.view.setup.tools)
+    _connect_tools(state)
     setup = replace(setup, tools=select_tools(state), effort=effort)
     if state.options["max_context_tokens"] is None:
         setup = replace(setup, model=await find_facts(state, state.provider, setup.model))
     await _record_setup(journal, setup, state.options["calibrations"])
     _warn_if_unknown(state, setup.model)
     _warn_if_effortless(state)
-    if state.options["recall"]:
-        recall = Recall(state.options["store"], journal, state.policy)
-        state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
-    if (more := state.options["tool_source"]) is not None:
-        state.tools = LiveTools(state.tools, more)
     if checkpoints is not None:
         state.checkpoints = checkpoints
         state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)
     _begin_log(state, resumed=source != "startup")
     await fire_session_start(state, source)
+
+
+def _connect_tools(state: SessionState) -> None:
+    """Add the tools that need the journal, and those that come and go."""
+    if state.options["recall"]:
+        recall = Recall(state.options["store"], state.journal, state.policy)
+        state.tools = {RECALL: recall, **index_tools(state.options["tools"])}
+    if state.options["tool_source"] is not None:
+        # Few sessions have such tools.
+        from clew.session.tool_sources import connect_source  # noqa: PLC0415
+
+        connect_source(state, state.options["tool_source"])
 
 
 def _find_source(journal: Journal) -> str:

@@ -1,8 +1,7 @@
 """`SessionState`: what the parts of one session share, passed along instead of globals."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import anyio
@@ -224,21 +223,6 @@ class SessionState(Struct, kw_only=True):
         """
         if self.budget is not None:
             self.check_budget(self.expect_call(added))
-
-    @contextmanager
-    def reserve_call(self) -> Iterator[None]:
-        """Check the budget for the next call, and reserve its cost while it is made.
-
-        Raises:
-            BudgetReached: The call would exceed the budget.
-        """
-        self.check_next_call()
-        if self.budget is not None:
-            self.reserved_usd = self.cost(self.expect_call()) or 0.0
-        try:
-            yield
-        finally:
-            self.reserved_usd = 0.0
 
     def affords(self, expected: Usage, model: str) -> bool:
         """Return whether the budget allows a call to `model`."""

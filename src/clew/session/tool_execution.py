@@ -29,8 +29,12 @@ from clew.session.call_records import only_reads
 from clew.session.hook_events import fire, format_reminder, has_hooks
 from clew.session.limits import WARN_AFTER, LoopAdvice
 from clew.session.state import SessionState
-from clew.session.tool_progress import start_progress, take_partial_output
-from clew.session.tool_sources import make_model_question, make_user_question
+from clew.session.tool_progress import (
+    make_model_question,
+    make_user_question,
+    start_progress,
+    take_partial_output,
+)
 from clew.tools.protocol import (
     ChecksArguments,
     ForwardsCalls,

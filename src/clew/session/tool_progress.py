@@ -1,14 +1,16 @@
-"""What a tool call reports while it runs: its newest line for clients, its output for an abort."""
+"""What a tool call reports and asks while it runs: progress for clients, output for an abort."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from clew.core.events import ToolProgress
 from clew.core.messages import ToolCall
+from clew.core.permissions import Access, Decision, PermissionAnswer, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.text import one_line
+from clew.session.model_call import ask_aside
 from clew.session.state import SessionState
-from clew.tools.protocol import Progress
+from clew.tools.protocol import AskModel, AskUser, Progress
 
 _INTERVAL = 0.09
 """Seconds between two events of one call: at most ten or eleven per second."""
@@ -59,3 +61,34 @@ def take_partial_output(state: SessionState, call: ToolCall) -> str:
     if progress is None or progress.get_partial is None:
         return ""
     return progress.get_partial().strip("\n")
+
+
+def make_user_question(state: SessionState, tool: str, call_id: str) -> AskUser | None:
+    """Return how a call asks the user in its middle; None if there is nobody to ask."""
+    ask = state.gate.ask
+    if ask is None:
+        return None
+
+    async def ask_user(question: str, shown: Mapping[str, object]) -> PermissionAnswer | None:
+        access = Access(
+            tool=tool,
+            risk=Risk.INSPECT,
+            call_id=call_id,
+            arguments=dict(shown),
+            question=question,
+        )
+        answer = await ask(access, Decision(Verdict.ASK, question))
+        if answer is None or isinstance(answer, PermissionAnswer):
+            return answer
+        return PermissionAnswer(approval=answer)
+
+    return ask_user
+
+
+def make_model_question(state: SessionState, tool: str) -> AskModel:
+    """Return how a call asks the model outside the conversation, at the session's cost."""
+
+    async def ask_model(prompt: str) -> str:
+        return await ask_aside(state, prompt, why=tool)
+
+    return ask_model

@@ -5,14 +5,11 @@ changes later reaches the model as a note in the conversation, so that the begin
 which providers cache, stays as it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from clew.core.models import ToolSpec
-from clew.core.permissions import Access, Decision, PermissionAnswer, Risk, Verdict
-from clew.session.model_call import ask_aside
 from clew.session.plan_mode import offer_tools
 from clew.session.state import SessionState
-from clew.tools.protocol import AskModel, AskUser, Tool, ToolSource
+from clew.tools.protocol import Tool, ToolSource
 
 
 class LiveTools(Mapping[str, Tool]):
@@ -35,19 +32,19 @@ class LiveTools(Mapping[str, Tool]):
         return sum(1 for _ in self)
 
 
-def keep_declared(state: SessionState, stored: Sequence[ToolSpec]) -> None:
-    """Declare the tools of the source as the stored session did, until they are known again."""
-    source = state.options["tool_source"]
-    if source is not None:
-        known = (spec for spec in stored if source.owns(spec.name))
-        state.all_specs = (*state.all_specs, *known)
+def connect_source(state: SessionState, source: ToolSource) -> None:
+    """Make the tools of a source callable.
+
+    Requests declare them as the stored session did, until they are known again.
+    """
+    stored = state.journal.view.setup.tools
+    known = (spec for spec in stored if source.owns(spec.name))
+    state.all_specs = (*state.all_specs, *known)
+    state.tools = LiveTools(state.tools, source)
 
 
-async def follow_source(state: SessionState) -> list[str]:
-    """Declare the tools of the source before the first model call, and return later changes."""
-    source = state.options["tool_source"]
-    if source is None:
-        return []
+async def follow_source(state: SessionState, source: ToolSource) -> list[str]:
+    """Declare the tools of a source before the first model call, and return later changes."""
     await source.wait_ready()
     if state.source_declared:
         news = source.take_news()
@@ -58,34 +55,3 @@ async def follow_source(state: SessionState) -> list[str]:
     state.all_specs = (*own, *source.choose_specs(window))
     await offer_tools(state)
     return []
-
-
-def make_user_question(state: SessionState, tool: str, call_id: str) -> AskUser | None:
-    """Return how a call asks the user in its middle; None if there is nobody to ask."""
-    ask = state.gate.ask
-    if ask is None:
-        return None
-
-    async def ask_user(question: str, shown: Mapping[str, object]) -> PermissionAnswer | None:
-        access = Access(
-            tool=tool,
-            risk=Risk.INSPECT,
-            call_id=call_id,
-            arguments=dict(shown),
-            question=question,
-        )
-        answer = await ask(access, Decision(Verdict.ASK, question))
-        if answer is None or isinstance(answer, PermissionAnswer):
-            return answer
-        return PermissionAnswer(approval=answer)
-
-    return ask_user
-
-
-def make_model_question(state: SessionState, tool: str) -> AskModel:
-    """Return how a call asks the model outside the conversation, at the session's cost."""
-
-    async def ask_model(prompt: str) -> str:
-        return await ask_aside(state, prompt, why=tool)
-
-    return ask_model

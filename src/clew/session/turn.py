@@ -1,6 +1,7 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import anyio
@@ -36,7 +37,6 @@ from clew.session.plan_mode import follow_mode
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import raise_ending, resume_calls, run_calls
-from clew.session.tool_sources import follow_source
 from clew.session.window_fit import compact_if_requested, fit, prepare_summary
 
 _MOST_PAUSES = 20
@@ -108,7 +108,7 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
     context = await admit_prompt(state, prompt.message, raw=prompt.raw)
-    news = await follow_source(state)
+    news = await _follow_source(state)
     parts, reads = await _find_attachments(state, prompt)
     message = await add_reminders(state, prompt.message, (*news, *context))
     message = replace(message, parts=(*message.parts, *parts))
@@ -161,11 +161,12 @@ async def continue_turn(state: SessionState) -> ModelAnswer:
     last = items[-1].message
     has_open_calls = state.options["record_calls"] and not items.is_complete
     if last.role is Role.ASSISTANT and not has_open_calls:
-        if not last.interrupted:
+        if last.interrupted:
+            await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
+        elif not await _add_messages(state):
             return ModelAnswer(message=last, reason=StopReason.DONE)
-        await state.journal.append(MessageAdded(message=user(_CONTINUE), display=""))
     prompt = state.journal.entries[-1]
-    state.notices += await follow_source(state)
+    state.notices += await _follow_source(state)
     async with record_checkpoint(state, prompt, "continued"):
         if has_open_calls:
             await resume_calls(state)
@@ -209,7 +210,7 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
             )
         if calls:
             await _announce_mode(state)
-            state.notices += await follow_source(state)
+            state.notices += await _follow_source(state)
             await _add_messages(state)
         try:
             answer = await _call(state)
@@ -230,6 +231,16 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
         else:
             await prepare_summary(state)
             return answer
+
+
+async def _follow_source(state: SessionState) -> list[str]:
+    """Return what the model should know about tools that come and go."""
+    if (source := state.options["tool_source"]) is None:
+        return []
+    # Few sessions have such tools.
+    from clew.session.tool_sources import follow_source  # noqa: PLC0415
+
+    return await follow_source(state, source)
 
 
 async def _announce_mode(state: SessionState) -> None:
@@ -257,8 +268,24 @@ async def _call(state: SessionState) -> ModelAnswer:
     check_view(state)
     await compact_if_requested(state)
     context = await fit(state)
-    with state.reserve_call():
+    with _reserve_call(state):
         return await _call_with_remedies(state, context)
+
+
+@contextmanager
+def _reserve_call(state: SessionState) -> Iterator[None]:
+    """Check the budget for the next call, and reserve its cost while it is made.
+
+    Raises:
+        BudgetReached: The call would exceed the budget.
+    """
+    state.check_next_call()
+    if state.budget is not None:
+        state.reserved_usd = state.cost(state.expect_call()) or 0.0
+    try:
+        yield
+    finally:
+        state.reserved_usd = 0.0
 
 
 async def _call_with_remedies(state: SessionState, context: ContextState) -> ModelAnswer:

@@ -62,6 +62,7 @@ from clew.testing.client_streams import (
     shows_a_late_client_what_is_happening,
     take_events,
 )
+from clew.testing.client_tasks import cancels_a_background_task, follows_background_tasks
 
 
 async def runs_a_prompt(open_client: OpenClient) -> None:
@@ -386,5 +387,7 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     completes_paths,
     leaves_the_screen_to_the_client,
     serves_two_clients_alike,
+    follows_background_tasks,
+    cancels_a_background_task,
 )
 """Every check; each takes a function that opens a client."""

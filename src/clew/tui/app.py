@@ -49,6 +49,7 @@ from clew.tui.options import TerminalOptions
 from clew.tui.parts import Parts
 from clew.tui.printer import Printer
 from clew.tui.question_actions import QuestionActions
+from clew.tui.running_tasks import changes_list
 from clew.tui.terminal import QUERY_SYNCHRONIZED, LiveRenderer, can_query
 from clew.tui.theme import Theme, make_theme
 
@@ -268,6 +269,8 @@ class App:
 
     def _apply(self, envelopes: Sequence[Envelope]) -> None:
         self._events.apply(envelopes)
+        if any(changes_list(envelope.event) for envelope in envelopes):
+            self.refresh_commands()
         if not self._is_spinning:
             self._spin()
 

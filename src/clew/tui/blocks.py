@@ -79,17 +79,21 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class AgentNote(Struct, frozen=True, kw_only=True):
-    """A subagent started or ended."""
+class TaskNote(Struct, frozen=True, kw_only=True):
+    """A subagent or another background task started, asks, or has ended."""
 
     number: int = 0
-    agent: str
-    stage: Literal["started", "completed", "failed"]
+    name: str
+    """The name of an agent, the label of a process."""
+    stage: Literal["started", "asks", "completed", "failed", "cancelled"]
     text: str = ""
     """The task when it starts, the answer when it completes, the reason when it fails."""
     calls: int = 0
     """How many tools it has called."""
     seconds: float = 0.0
+    task_id: str = ""
+    """Set for a task in the background: the user can read it by this id."""
+    is_agent: bool = True
 
 
 class Notice(Struct, frozen=True):
@@ -158,7 +162,7 @@ Block: TypeAlias = (
     | Thinking
     | ToolCall
     | ServerTool
-    | AgentNote
+    | TaskNote
     | Notice
     | Compaction
     | Cleared
@@ -168,7 +172,7 @@ Block: TypeAlias = (
     | Todos
 )
 
-Foldable: TypeAlias = Thinking | ToolCall | ServerTool | AgentNote | Compaction | ShellOutput
+Foldable: TypeAlias = Thinking | ToolCall | ServerTool | TaskNote | Compaction | ShellOutput
 """Blocks with a `number`: the terminal shows them folded, and expands them on request."""
 
 
@@ -186,15 +190,24 @@ class RunningTool(Struct, frozen=True, kw_only=True):
     """True while the user is asked to allow it."""
 
 
-class RunningAgent(Struct, frozen=True, kw_only=True):
-    """A subagent that is working."""
+class RunningTask(Struct, frozen=True, kw_only=True):
+    """A subagent or another background task that has not ended."""
 
     task_id: str
-    agent: str
+    name: str
+    """The name of an agent, the label of a process."""
     since: float
     calls: int = 0
     line: str = ""
-    """Its newest tool call."""
+    """What it does: its newest tool call, or the newest line of its output."""
+    percentage: float | None = None
+    """How full the window of an agent is."""
+    is_agent: bool = True
+    is_background: bool = False
+    is_queued: bool = False
+    """True while it waits for other tasks to end."""
+    is_asking: bool = False
+    """True while it waits for an answer of the user."""
 
 
 class RetryWait(Struct, frozen=True, kw_only=True):
@@ -213,13 +226,15 @@ class LiveBlock(Struct, frozen=True, kw_only=True):
 
     since: float
     """When the run or the work began, in seconds since the epoch."""
+    is_running: bool = True
+    """False if only tasks in the background are unfinished."""
     answer: str = ""
     """The end of the answer that is no complete Markdown block yet."""
     answer_part: int = 0
     thinking: str = ""
     thinking_since: float = 0.0
     tools: tuple[RunningTool, ...] = ()
-    agents: tuple[RunningAgent, ...] = ()
+    tasks: tuple[RunningTask, ...] = ()
     compaction: str = ""
     """How far a compaction is; empty if there is none."""
     retry: RetryWait | None = None

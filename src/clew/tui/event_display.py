@@ -77,6 +77,7 @@ class EventDisplay:
             parts.printer.add(block)
         match envelope.event:
             case PermissionRequest() as request:
+                request = parts.transcript.tasks.sign(request, envelope.task_id)
                 parts.questions.add(request)
                 self._answers.arm_soon()
                 self._notifier.notify(f"clew asks: {format_title(request)}")

@@ -17,6 +17,7 @@ from clew.tui.run_notes import INTERRUPTED
 
 _MAX_SHOWN = 12
 """How many blocks after the last prompt a resumed session shows."""
+_ENDED = ("completed", "failed", "cancelled")
 _HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
 _MARKS = {"context": " ", "remove": "-", "add": "+"}
 
@@ -125,5 +126,8 @@ def _make_note(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
             yield Notice(f"#{target} was undone")
         case "rewind", {"before": before}:
             yield Notice(f"rewound to before #{before}")
+        case "background-task", {"status": str(status), "label": str(label), "closed": False}:
+            if status in _ENDED:
+                yield Notice(f"background task {label} ({data['task_id']}): {status}")
         case _:
             pass

@@ -1,6 +1,5 @@
-"""The parts of a transcript that are unfinished: answer, thinking, running tools and subagents."""
+"""The parts of a transcript that are unfinished: answer, thinking, running tools."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -22,20 +21,15 @@ from clew.core.events import (
     ToolProgress,
     ToolResultsCleared,
     ToolStarted,
-    Warned,
 )
 from clew.core.json_text import decode_json
-from clew.core.task_events import BackgroundTaskEvent, TaskStage
 from clew.core.todos import TODO_WRITE
-from clew.core.tool_states import ToolState, first_argument
+from clew.core.tool_states import ToolState
 from clew.tui.blocks import (
-    AgentNote,
     Answer,
     Block,
     Cleared,
     Compaction,
-    Notice,
-    RunningAgent,
     RunningTool,
     ServerTool,
     ShellOutput,
@@ -275,49 +269,6 @@ class RunningTools:
     def _mark(self, call_id: str, at: float, *, is_asking: bool) -> None:
         if (call := self._calls.get(call_id)) is not None:
             self._calls[call_id] = replace(call, is_asking=is_asking, since=at)
-
-
-class RunningAgents:
-    """The subagents that are working."""
-
-    def __init__(self) -> None:
-        self._agents: dict[str, RunningAgent] = {}
-
-    @property
-    def running(self) -> tuple[RunningAgent, ...]:
-        """The subagents, in the order in which they started."""
-        return tuple(self._agents.values())
-
-    def change(self, event: BackgroundTaskEvent, at: float) -> Sequence[Block]:
-        """Start or end a subagent; returns its note."""
-        if event.stage is TaskStage.STARTED:
-            self._agents[event.task_id] = RunningAgent(
-                task_id=event.task_id, agent=event.agent, since=at
-            )
-            return [AgentNote(agent=event.agent, stage="started", text=event.text)]
-        agent = self._agents.pop(event.task_id, None)
-        return [
-            AgentNote(
-                agent=event.agent,
-                stage="completed" if event.stage is TaskStage.COMPLETED else "failed",
-                text=event.text,
-                calls=agent.calls if agent else 0,
-                seconds=max(0.0, at - agent.since) if agent else 0.0,
-            )
-        ]
-
-    def update(self, task_id: str, event: Event) -> Sequence[Block]:
-        """Take an event of a subagent; returns its warning, if it is one."""
-        agent = self._agents.get(task_id)
-        match event:
-            case ToolStarted(name=name, arguments=arguments) if agent is not None:
-                line = f"{name} {first_argument(arguments)}".rstrip()
-                self._agents[task_id] = replace(agent, calls=agent.calls + 1, line=line)
-            case Warned(text=text):
-                return [Notice(f"{agent.agent if agent else task_id}: {text}", "warning")]
-            case _:
-                pass
-        return []
 
 
 def _decode(arguments: str) -> dict[str, Any]:

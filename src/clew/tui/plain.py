@@ -194,7 +194,7 @@ class PlainApp:
             if not isinstance(block, UserPrompt):
                 self._print(block)
         if isinstance(envelope.event, PermissionRequest):
-            self._ask(envelope.event)
+            self._ask(self._transcript.tasks.sign(envelope.event, envelope.task_id))
         elif not envelope.task_id and not isinstance(envelope.event, PermissionResolved):
             self._conversation.apply(envelope.event)
 

@@ -109,7 +109,8 @@ def format_title(request: PermissionRequest) -> str:
     if request.tool_name == EXIT_PLAN_MODE:
         return "The model presents a plan:"
     verb = "send a request to" if _is_fetch(request) else _VERBS[request.risk]
-    return f"{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
+    asker = f"{sanitize_line(request.asker, _MAX_SCOPE)}: " if request.asker else ""
+    return f"{asker}{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
 
 
 def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:

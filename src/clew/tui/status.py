@@ -20,6 +20,7 @@ _SHORT_MODEL = 20
 _SHORT_ID = 8
 _CENT = 0.01
 _SHOWN_FROM = 0.0001
+_ENDED = (TaskStage.COMPLETED, TaskStage.FAILED, TaskStage.CANCELLED, TaskStage.CLOSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,9 @@ class SessionStatus:
     queued: int = 0
     """How many prompts wait."""
     tasks: int = 0
-    """How many subagents and background tasks run."""
+    """How many subagents and background tasks have not ended."""
+    asking_tasks: int = 0
+    """How many of them wait for an answer."""
     is_running: bool = False
     """True while something runs that can be interrupted."""
 
@@ -49,7 +52,8 @@ class StatusTracker:
 
     def __init__(self) -> None:
         self.status = SessionStatus(model="", mode="")
-        self._tasks: set[str] = set()
+        self._tasks: dict[str, bool] = {}
+        """Whether each task that has not ended waits for an answer."""
 
     @property
     def context(self) -> ContextState | None:
@@ -58,7 +62,7 @@ class StatusTracker:
 
     def start(self, now: SessionSnapshot) -> None:
         """Take the state of a session that was just opened."""
-        self._tasks = {one.task_id for one in now.tasks}
+        self._tasks = {one.task_id: one.stage is TaskStage.WAITING for one in now.tasks}
         self.status = SessionStatus(
             model=now.model,
             mode=str(now.mode),
@@ -67,6 +71,7 @@ class StatusTracker:
             context=now.context,
             queued=now.queue is not None,
             tasks=len(self._tasks),
+            asking_tasks=sum(self._tasks.values()),
         )
 
     def update(self, envelope: Envelope) -> None:
@@ -75,14 +80,23 @@ class StatusTracker:
             case EntryAdded(entry=entry):
                 if spent := spending_of(entry.body).usd:
                     self.status = replace(self.status, cost_usd=self.status.cost_usd + spent)
-            case BackgroundTaskEvent(task_id=task, stage=stage):
-                change = self._tasks.add if stage is TaskStage.STARTED else self._tasks.discard
-                change(task)
-                self.status = replace(self.status, tasks=len(self._tasks))
+            case BackgroundTaskEvent() as event:
+                self._update_task(event)
             case event if not envelope.task_id:
                 self._update_session(event)
             case _:
                 pass
+
+    def _update_task(self, event: BackgroundTaskEvent) -> None:
+        if event.stage in _ENDED:
+            self._tasks.pop(event.task_id, None)
+        else:
+            is_asking = event.stage is TaskStage.WAITING
+            if event.stage is TaskStage.UPDATED:
+                is_asking = self._tasks.get(event.task_id, False)
+            self._tasks[event.task_id] = is_asking
+        asking = sum(self._tasks.values())
+        self.status = replace(self.status, tasks=len(self._tasks), asking_tasks=asking)
 
     def _update_session(self, event: object) -> None:
         match event:
@@ -155,7 +169,8 @@ def _make_parts(status: SessionStatus, *, tokens: bool) -> tuple[StatusPart, ...
     if status.queued:
         found.append(StatusPart(f"{status.queued} queued", "yellow"))
     if status.tasks:
-        found.append(StatusPart(pluralize(status.tasks, "task"), "yellow"))
+        asks = f", {status.asking_tasks} asking" if status.asking_tasks else ""
+        found.append(StatusPart(f"{pluralize(status.tasks, 'task')}{asks}", "yellow"))
     if status.is_running:
         found.append(StatusPart("Esc interrupts", "dim"))
     separator = StatusPart(_SEPARATOR, "dim")

@@ -34,7 +34,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.events import Thinking as WorkChanged
-from clew.core.task_events import BackgroundTaskEvent
+from clew.core.task_events import BackgroundJobGroupEvent, BackgroundTaskEvent
 from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
     EXIT_PLAN_MODE,
@@ -53,10 +53,10 @@ from clew.tui.open_blocks import (
     OpenAnswer,
     OpenCompaction,
     OpenThinking,
-    RunningAgents,
     RunningTools,
 )
 from clew.tui.run_notes import describe_preparation, describe_result
+from clew.tui.running_tasks import RunningTasks
 
 _MAX_KEPT = 500
 """How many numbered blocks can be shown again."""
@@ -70,7 +70,8 @@ class Transcript:
         self._answer = OpenAnswer()
         self._thinking = OpenThinking()
         self._tools = RunningTools()
-        self._agents = RunningAgents()
+        self.tasks = RunningTasks()
+        """The background tasks."""
         self._compaction = OpenCompaction()
         self._retry: RetryWait | None = None
         self._todos = Todos(())
@@ -82,8 +83,8 @@ class Transcript:
     @property
     def live(self) -> LiveBlock | None:
         """The unfinished block; None if the session is idle and nothing is open."""
-        tools, agents = self._tools.running, self._agents.running
-        starts = [*(tool.since for tool in tools), *(agent.since for agent in agents)]
+        tools, tasks = self._tools.running, self.tasks.running
+        starts = [*(tool.since for tool in tools), *(task.since for task in tasks)]
         if self._compaction.text:
             starts.append(self._compaction.since)
         if self._since is None and not (starts or self._answer.tail or self._thinking.text):
@@ -95,7 +96,8 @@ class Transcript:
             thinking=self._thinking.text,
             thinking_since=self._thinking.since,
             tools=tools,
-            agents=agents,
+            tasks=tasks,
+            is_running=self._since is not None,
             compaction=self._compaction.text,
             retry=self._retry,
             todos=self._todos.items if self._todos.is_open else (),
@@ -136,7 +138,7 @@ class Transcript:
             self._tools.ask(request, at)
         self._todos = Todos(now.todos)
         for task in now.tasks:
-            self._agents.change(task, at)
+            self.tasks.join(task, at)
         open_text = find_open_text(now) if now.executing else ""
         todos = [self._todos] if self._todos.is_open else []
         return [*blocks, *todos, *(self._answer.add(open_text) if open_text else ())]
@@ -145,9 +147,11 @@ class Transcript:
         """Take the next event; returns the blocks that it finishes, in order."""
         event, at = envelope.event, envelope.at
         if isinstance(event, BackgroundTaskEvent):
-            made: Sequence[Block] = self._agents.change(event, at)
+            made: Sequence[Block] = self.tasks.change(event, at)
+        elif isinstance(event, BackgroundJobGroupEvent):
+            made = self.tasks.change_group(event)
         elif envelope.task_id:
-            made = self._agents.update(envelope.task_id, event)
+            made = self.tasks.update(envelope.task_id, event)
         else:
             made = self._apply(event, at)
         return [self.add(block) for block in made]

@@ -21,8 +21,10 @@ from clew.extensions.commands.arguments import (
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.runtime.protocol import TaskRequest
 
-_SHOWN = 100
-_LABEL = 50
+_SHOWN = 76
+_ABOUT = 58
+_LABEL = 44
+_STATUS = {TaskStatus.WAITING_PERMISSION: "asks"}
 _MOST_AGENTS = 16
 """Prompts of one `/agent parallel`."""
 
@@ -49,7 +51,7 @@ async def _agent(host: CommandHost, arguments: str) -> CommandResult:
 
 def _list(host: CommandHost) -> CommandResult:
     agents, running = _available(host), host.subagents.list()
-    lines = [f"  {name:<18} {one_line(one.description, _SHOWN)}" for name, one in agents.items()]
+    lines = [f"  {name:<18} {one_line(one.description, _ABOUT)}" for name, one in agents.items()]
     if running:
         lines += ["", *map(_format_state, running)]
     return build_result(
@@ -69,10 +71,13 @@ def _list(host: CommandHost) -> CommandResult:
 
 
 def _format_state(state: TaskState) -> str:
+    """Return an agent on one or two lines: where it stands, and what it does or said last."""
+    context = f"{state.context.used_percentage:.0f} %" if state.context else ""
+    status = _STATUS.get(state.status, str(state.status))
+    about = one_line(f"{state.agent}: {state.label}", _LABEL)
     now = state.question or state.action or state.error or state.preview
-    context = f"  {state.context.used_percentage:.0f} %" if state.context else ""
-    head = f"  {state.task_id}  {state.status:<18}  {state.agent}: {one_line(state.label, _LABEL)}"
-    return f"{head}{context}{f'  {one_line(now, _SHOWN)}' if now else ''}"
+    head = f"  {state.task_id}  {status:<9}  {context:>5}  {about}"
+    return f"{head}\n    {one_line(now, _SHOWN)}" if now else head
 
 
 async def _run(host: CommandHost, arguments: str) -> CommandResult:
@@ -81,8 +86,7 @@ async def _run(host: CommandHost, arguments: str) -> CommandResult:
         raise SessionError("the task is missing: write /agent run [--type NAME] PROMPT")
     request = options.make_request(options.rest)
     if options.is_detached:
-        group_id, (state,) = await host.subagents.start_all([request], mode="background")
-        return _describe_started([state], group_id)
+        return _describe_started([await host.subagents.start(request)])
     state = await host.subagents.run(request)
     return _describe_ended(state)
 
@@ -177,9 +181,10 @@ class _Options:
         )
 
 
-def _describe_started(states: Sequence[TaskState], group_id: str) -> CommandResult:
+def _describe_started(states: Sequence[TaskState], group_id: str = "") -> CommandResult:
+    name = states[0].task_id if len(states) == 1 else "ID"
     lines = [f"started {state.task_id} ({state.agent})" for state in states]
-    lines.append("/agent read ID shows the work of one, /agent stop ID ends it")
+    lines.append(f"/agent read {name} shows its work, /agent stop {name} ends it")
     return build_result(lines, group_id=group_id, agents=[to_builtins(state) for state in states])
 
 

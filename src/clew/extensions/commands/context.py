@@ -2,8 +2,10 @@
 
 from msgspec import to_builtins
 
+from clew.context.estimate import tool_units
 from clew.context.recall import RECALL
 from clew.context.recall.entry_text import entry_text
+from clew.core.context_state import ContextState
 from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, ResultsCleared, Rewound
 from clew.core.errors import SessionError
 from clew.core.text import one_line, pluralize
@@ -23,6 +25,7 @@ from clew.extensions.commands.context_chart import draw_chart, list_categories, 
 from clew.extensions.commands.entries import describe_entry, format_loss, list_entries, loss_data
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.session.recall import RecallRequest
+from clew.tools.mcp.names import is_mcp_tool
 
 _UNDONE = {
     Compacted: "compaction",
@@ -97,12 +100,13 @@ async def _undo(host: CommandHost, arguments: str) -> CommandResult:
 async def _context(host: CommandHost, arguments: str) -> CommandResult:
     reject_arguments(arguments, "context")
     state, model = host.session.get_context_state(), host.session.journal.view.setup.model.name
+    mcp = _count_mcp_tokens(host, state)
     parts = [
         {"name": name, "tokens": tokens, "percent": round(tokens / state.max_tokens * 100, 2)}
-        for name, tokens in list_categories(state).items()
+        for name, tokens in list_categories(state, mcp).items()
     ]
     return build_result(
-        draw_chart(state, host.thresholds, model=one_line(model, 60)),
+        draw_chart(state, host.thresholds, model=one_line(model, 60), mcp=mcp),
         model=model,
         used_tokens=state.used_tokens,
         max_tokens=state.max_tokens,
@@ -113,6 +117,13 @@ async def _context(host: CommandHost, arguments: str) -> CommandResult:
         categories=parts,
         thresholds=list_thresholds(host.thresholds, state.max_tokens),
     )
+
+
+def _count_mcp_tokens(host: CommandHost, state: ContextState) -> int:
+    """Return the tokens that the declarations of MCP tools take."""
+    tools = host.session.journal.view.setup.tools
+    own = [spec for spec in tools if is_mcp_tool(spec.name)]
+    return state.breakdown.tools * tool_units(own) // max(1, tool_units(tools)) if own else 0
 
 
 async def _cost(host: CommandHost, arguments: str) -> CommandResult:

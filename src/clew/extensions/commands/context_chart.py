@@ -9,12 +9,14 @@ from clew.core.context_state import Basis, ContextState
 _SIGNS = {
     "system": "S",
     "tools": "T",
+    "mcp": "M",
     "user": "u",
     "assistant": "a",
     "reasoning": "r",
     "tool_results": "t",
     "summary": "Σ",
 }
+_LABELS = {"mcp": "MCP tools"}
 _FREE = "·"
 _MARKS = {"warn": "!", "compact": "c", "block": "x"}
 _SAYS = {
@@ -26,16 +28,28 @@ _SIDE = 10
 _WIDTH = 80
 
 
-def draw_chart(state: ContextState, thresholds: Thresholds, *, model: str) -> list[str]:
-    """Draw the content of the window, at most 80 columns wide."""
-    grid = _grid(state, thresholds)
-    lines = zip_longest(grid, _legend(state, thresholds), fillvalue=" " * len(grid[0]))
+def draw_chart(
+    state: ContextState, thresholds: Thresholds, *, model: str, mcp: int = 0
+) -> list[str]:
+    """Draw the content of the window, at most 80 columns wide; `mcp` as in `list_categories`."""
+    counts = list_categories(state, mcp)
+    grid = _grid(state, thresholds, counts)
+    lines = zip_longest(grid, _legend(state, thresholds, counts), fillvalue=" " * len(grid[0]))
     return [line.rstrip()[:_WIDTH] for line in (_title(state, model), "", *map("  ".join, lines))]
 
 
-def list_categories(state: ContextState) -> dict[str, int]:
-    """Return the used tokens by category, in the order of the chart."""
-    return {name: getattr(state.breakdown, name) for name in _SIGNS}
+def list_categories(state: ContextState, mcp: int = 0) -> dict[str, int]:
+    """Return the used tokens by category, in the order of the chart.
+
+    Args:
+        state: How full the window is.
+        mcp: The tokens of the tools that belong to MCP servers: a category of their own.
+    """
+    found = {name: getattr(state.breakdown, name, 0) for name in _SIGNS}
+    if not mcp:
+        del found["mcp"]
+        return found
+    return {**found, "tools": found["tools"] - mcp, "mcp": mcp}
 
 
 def share_cells(counts: Mapping[str, int], window: int) -> dict[str, int]:
@@ -74,8 +88,8 @@ def _title(state: ContextState, model: str) -> str:
     return f"{name}: {numbers}"
 
 
-def _grid(state: ContextState, thresholds: Thresholds) -> list[str]:
-    shares = share_cells(list_categories(state), state.max_tokens)
+def _grid(state: ContextState, thresholds: Thresholds, counts: Mapping[str, int]) -> list[str]:
+    shares = share_cells(counts, state.max_tokens)
     drawn = "".join(_SIGNS[name] * count for name, count in shares.items())
     row = list(drawn.ljust(_SIDE * _SIDE, _FREE))
     for name, mark in list_thresholds(thresholds, state.max_tokens).items():
@@ -85,11 +99,13 @@ def _grid(state: ContextState, thresholds: Thresholds) -> list[str]:
     return [" ".join(row[at : at + _SIDE]) for at in range(0, len(row), _SIDE)]
 
 
-def _legend(state: ContextState, thresholds: Thresholds) -> Sequence[str]:
-    used = {name: tokens for name, tokens in list_categories(state).items() if tokens}
+def _legend(
+    state: ContextState, thresholds: Thresholds, counts: Mapping[str, int]
+) -> Sequence[str]:
+    used = {name: tokens for name, tokens in counts.items() if tokens}
     free = max(0, state.max_tokens - state.used_tokens)
     lines = [
-        f"{_SIGNS.get(name, _FREE)} {name.replace('_', ' '):<12} {tokens:>11,}"
+        f"{_SIGNS.get(name, _FREE)} {_LABELS.get(name) or name.replace('_', ' '):<12} {tokens:>11,}"
         f"  {tokens / state.max_tokens:>6.1%}"
         for name, tokens in (used | {"free": free}).items()
     ]

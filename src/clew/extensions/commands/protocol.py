@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from clew.context.policy import Thresholds
 from clew.core.ids import EntryId, SessionId
-from clew.core.tasks import LogPage, TaskMode, TaskState
+from clew.core.tasks import JobGroupState, LogPage, TaskMode, TaskState
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
@@ -175,6 +175,34 @@ class KnownCommands(Protocol):
         ...
 
 
+class BackgroundTasks(Protocol):
+    """The background tasks of a session, as commands use them; a part of `TaskClient`."""
+
+    async def list(self) -> Sequence[TaskState]:
+        """Return all tasks that are not closed, oldest first."""
+        ...
+
+    async def list_groups(self) -> Sequence[JobGroupState]:
+        """Return all job groups, oldest first."""
+        ...
+
+    async def cancel(self, task_id: str, *, reason: str = "") -> TaskState:
+        """Cancel a task and wait for its end."""
+        ...
+
+    async def close(self, task_id: str) -> TaskState:
+        """Remove a task that has ended from the list."""
+        ...
+
+    async def send(self, task_id: str, text: str) -> None:
+        """Pass a message to a task."""
+        ...
+
+    async def read_log(self, task_id: str, *, offset: int = 0) -> LogPage:
+        """Return a page of the output of a process, or of the transcript of an agent."""
+        ...
+
+
 class CommandHost(Protocol):
     """What commands act on: a session and its surroundings."""
 
@@ -247,6 +275,11 @@ class CommandHost(Protocol):
         """
         ...
 
+    @property
+    def tasks(self) -> BackgroundTasks:
+        """The background tasks of the session."""
+        ...
+
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         """Compact before the next model call of the current run, or at its end.
 
@@ -282,6 +315,10 @@ class AgentControl(Protocol):
 
     async def run(self, request: TaskRequest) -> TaskState:
         """Have an agent do a task, and return its last state."""
+        ...
+
+    async def start(self, request: TaskRequest) -> TaskState:
+        """Start an agent in the background."""
         ...
 
     async def start_all(

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.extensions.commands.agents import AGENT_COMMANDS
+from clew.extensions.commands.background import BACKGROUND_COMMANDS
 from clew.extensions.commands.context import WINDOW_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.mcp import MCP_COMMANDS
@@ -28,6 +29,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *MEMORY_COMMANDS,
     *AGENT_COMMANDS,
     *ROSTER_COMMANDS,
+    *BACKGROUND_COMMANDS,
     *MCP_COMMANDS,
 )
 

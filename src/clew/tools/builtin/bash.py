@@ -7,7 +7,6 @@ nothing, and the next one starts in the same folder.
 
 import fcntl
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,16 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import anyio.to_thread
-from msgspec import Meta, Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
-from clew.core.permissions import DeniedPaths, Risk
-from clew.tools.builtin.child_process import ChildProcess, ChildResult, child_environment, run_child
+from clew.core.permissions import Risk
+from clew.tools.builtin.child_process import ChildProcess, ChildResult, name_signal, run_child
 from clew.tools.builtin.files import ToolFailure, failure
+from clew.tools.builtin.shell import (
+    ShellCall,
+    ShellOptions,
+    find_start,
+    prepare_call,
+    shell_environment,
+    wrap_call,
+)
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
-from clew.tools.sandbox import Sandbox, SandboxMode
+from clew.tools.sandbox import Sandbox
 
 DEFAULT_SECONDS = 120
 MAX_SECONDS = 600
@@ -32,29 +38,6 @@ _HIGH_FD = 100
 _LONGEST_PATH = 65_536
 _READ_ONLY = "Read-only file system"
 _DENIED = "Permission denied"
-
-
-class BashOptions(Struct, frozen=True, kw_only=True):
-    """The sandbox for commands, and the secrets they may see."""
-
-    sandbox: Sandbox
-    pass_env: tuple[str, ...] = ()
-
-
-class BashCall(Struct, frozen=True, kw_only=True):
-    """One command line, checked and ready to run."""
-
-    command: str
-    seconds: float
-    start: Path
-    context: ToolContext
-    sandboxed: bool
-    ends_processes: bool = False
-    """Do processes that it leaves behind end with it?"""
-    denied: DeniedPaths = DeniedPaths()
-    """Paths that it must not reach."""
-    unsuited: str = ""
-    """Why it runs without the sandbox, although there is one."""
 
 
 def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -> Tool:
@@ -65,7 +48,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
         pass_env: Names of variables that commands get although they look like secrets; `*` is a
             wildcard.
     """
-    options = BashOptions(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
+    options = ShellOptions(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
 
     @tool(name="Bash", risk=Risk.EXECUTE, target="command")
     async def bash(
@@ -84,8 +67,9 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
             timeout: Seconds after which the command and its children are stopped.
         """  # noqa: D205
         try:
-            call = _call(command, timeout, context, options)
-            return await _run(call, options)
+            start = find_start(context)
+            call = prepare_call(command, start=start, context=context, options=options)
+            return await _run(call, timeout, options)
         except ToolFailure as error:
             return failure(str(error))
 
@@ -95,52 +79,15 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
     return bash
 
 
-def _call(command: str, seconds: float, context: ToolContext, options: BashOptions) -> BashCall:
-    start = context.shell.cwd or context.cwd
-    if context.allowed_paths and str(start.resolve()) != context.allowed_paths[0]:
-        raise ToolFailure("Not run: another command has changed the folder meanwhile. Try again.")
-    if not start.is_dir():
-        context.shell.cwd = None
-        if start == context.cwd:
-            raise ToolFailure(f"The working directory {start} no longer exists.")
-        raise ToolFailure(
-            f"Not run: {start}, where the last command ended, no longer exists. "
-            f"The next command starts in {context.cwd}."
-        )
-    active = options.sandbox.active
-    reason = options.sandbox.explain_unsuited(context.cwd) if active else ""
-    if reason and options.sandbox.policy.mode is SandboxMode.ON:
-        raise ToolFailure(f"Not run: commands must run in the sandbox, but {reason}.")
-    return BashCall(
-        command=command,
-        seconds=seconds,
-        start=start,
-        context=context,
-        sandboxed=active and not reason,
-        ends_processes=options.sandbox.ends_processes and not reason,
-        unsuited=reason,
-    )
-
-
-async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
+async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOutput:
     with _report() as report:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
-        if call.sandboxed:
-            call = await anyio.to_thread.run_sync(_find_denied, call)
-            shell = options.sandbox.wrap(
-                shell, folder=call.context.cwd, cwd=call.start, denied=call.denied
-            )
-        env = child_environment(
-            os.environ,
-            extra=call.context.env,
-            passed=options.pass_env,
-            secrets=call.context.redact_values or (),
-        )
+        call, command = await wrap_call(call, shell, options)
         child = ChildProcess(
-            command=shell,
+            command=command,
             cwd=call.start,
-            env=env,
-            timeout=call.seconds,
+            env=shell_environment(call, options),
+            timeout=seconds,
             pass_fds=(report,),
             progress=call.context.progress,
         )
@@ -151,11 +98,6 @@ async def _run(call: BashCall, options: BashOptions) -> ToolOutput:
         reported = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
     final = Path(os.fsdecode(reported)) if reported else None
     return _output(call, result, _update_cwd(call, final))
-
-
-def _find_denied(call: BashCall) -> BashCall:
-    find = call.context.find_denied
-    return call if find is None else replace(call, denied=find())
 
 
 @contextmanager
@@ -184,7 +126,7 @@ def _prelude(report: int) -> str:
     return f"trap 'builtin pwd -P 2>/dev/null >&{report}' EXIT; eval \"$1\""
 
 
-def _update_cwd(call: BashCall, final: Path | None) -> str:
+def _update_cwd(call: ShellCall, final: Path | None) -> str:
     """Start the next shell in the final folder of this one; return a note if it differs."""
     root = call.context.cwd.resolve()
     if final is None or final == call.start.resolve() or not final.is_absolute():
@@ -196,7 +138,7 @@ def _update_cwd(call: BashCall, final: Path | None) -> str:
     return f"the next command starts in {final}; paths for other tools still start in {root}"
 
 
-def _output(call: BashCall, result: ChildResult, moved: str) -> ToolOutput:
+def _output(call: ShellCall, result: ChildResult, moved: str) -> ToolOutput:
     text = result.output.text().rstrip("\n")
     lines = [text] if text else []
     lines += [f"[{note}]" for note in (*_notes(call, result, text), moved) if note]
@@ -213,11 +155,11 @@ def _output(call: BashCall, result: ChildResult, moved: str) -> ToolOutput:
     )
 
 
-def _notes(call: BashCall, result: ChildResult, text: str) -> Iterator[str]:
+def _notes(call: ShellCall, result: ChildResult, text: str) -> Iterator[str]:
     if result.timed_out:
-        yield f"timed out after {call.seconds:g} s; the command and its children were stopped"
+        yield f"timed out after {result.timeout:g} s; the command and its children were stopped"
     elif result.code < 0:
-        yield f"killed by {_signal_name(-result.code)}"
+        yield f"killed by {name_signal(-result.code)}"
     elif result.code:
         yield f"exit code {result.code}"
     if result.has_background and not call.ends_processes:
@@ -235,10 +177,3 @@ def _notes(call: BashCall, result: ChildResult, text: str) -> Iterator[str]:
         yield "in the sandbox, commands cannot reach files that deny rules name"
     for rule in call.denied.uncovered:
         yield f"there are too many folders to protect every file that the rule {rule} forbids"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -132,6 +132,8 @@ class ChildResult(Struct, frozen=True, kw_only=True):
     code: int
     """The exit code; the negative signal number if a signal ended it."""
     timed_out: bool
+    timeout: float
+    """The seconds that it had."""
     group: int
     """The id of its process group."""
     has_background: bool
@@ -186,9 +188,18 @@ async def _run_guarded(child: ChildProcess, guard: CallGuard) -> ChildResult:
         output=output,
         code=-signal.SIGKILL if process.returncode is None else process.returncode,
         timed_out=not finished,
+        timeout=child.timeout,
         group=process.pid,
         has_background=finished and group_is_alive(process),
     )
+
+
+def name_signal(number: int) -> str:
+    """Return the name of a signal, such as `SIGTERM`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def child_environment(

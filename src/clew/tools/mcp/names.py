@@ -7,12 +7,22 @@ from collections.abc import Iterable
 from clew.core.sanitize import sanitize
 
 PREFIX = "mcp__"
+TOOL_SEARCH = "ToolSearch"
+CALL_TOOL = "CallMcpTool"
+READ_RESOURCE = "ReadMcpResource"
+OWN_TOOLS = frozenset({TOOL_SEARCH, CALL_TOOL, READ_RESOURCE})
+"""Tools that Clew adds where there are servers."""
 MAX_NAME = 64
 """The longest name that every provider accepts."""
 MAX_DESCRIPTION = 2_048
 _INVALID = re.compile(r"[^A-Za-z0-9_-]+")
 _UNDERSCORES = re.compile(r"_{2,}")
 _HASH = 8
+
+
+def is_mcp_tool(name: str) -> bool:
+    """Return whether a tool belongs to MCP servers, or finds and calls their tools."""
+    return name.startswith(PREFIX) or name in OWN_TOOLS
 
 
 def server_prefix(server: str) -> str:

@@ -28,6 +28,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.files.atomic import make_private_folder, replace_file
 from clew.tools.mcp.config import ServerConfig
 from clew.tools.mcp.names import clean_server
@@ -83,7 +84,7 @@ class TokenFile:
     def read(self) -> dict[str, Any]:
         """Return the content; nothing if the file is missing or damaged."""
         try:
-            found = msgspec.json.decode(self._path.read_bytes())
+            found = decode_json(self._path.read_bytes())
         except (OSError, msgspec.DecodeError):
             return {}
         return found if isinstance(found, dict) else {}

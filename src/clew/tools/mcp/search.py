@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from clew.core.json_text import decode_json
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
+from clew.tools.mcp.names import CALL_TOOL, TOOL_SEARCH
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
-TOOL_SEARCH = "ToolSearch"
-CALL_TOOL = "CallMcpTool"
 _SELECT = "select:"
 _MOST = 20
 _DEFAULT = 5
@@ -99,7 +99,7 @@ class CallMcpTool:
         name, inner = arguments.get("tool"), arguments.get("arguments", {})
         if isinstance(inner, str):
             try:
-                inner = msgspec.json.decode(inner or "{}")
+                inner = decode_json(inner or "{}")
             except msgspec.DecodeError:
                 inner = None
         if not isinstance(name, str) or not isinstance(inner, dict):

@@ -7,9 +7,9 @@ from clew.context.estimate import tool_units
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
 from clew.core.sanitize import sanitize_line
-from clew.tools.mcp.names import PREFIX
+from clew.tools.mcp.names import CALL_TOOL, READ_RESOURCE, TOOL_SEARCH, is_mcp_tool
 from clew.tools.mcp.pool import McpPool
-from clew.tools.mcp.search import CALL_TOOL, TOOL_SEARCH, CallMcpTool, ToolSearch
+from clew.tools.mcp.search import CallMcpTool, ToolSearch
 from clew.tools.mcp.tool import McpTool
 from clew.tools.mcp.values import ServerState
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
@@ -21,7 +21,6 @@ DEFER_THRESHOLD = 0.1
 """Share of the window above which tools are found on demand."""
 STARTUP_WAIT = 3.0
 """Seconds that the first prompt waits for servers."""
-READ_RESOURCE = "ReadMcpResource"
 _INDEX_LINE = 240
 _INDEX = 6_000
 _MOST_NEWS = 30
@@ -86,7 +85,7 @@ class McpToolSource:
 
     def owns(self, name: str) -> bool:
         """Return whether the name is one of an MCP tool."""
-        return name.startswith(PREFIX) or name in self._own
+        return is_mcp_tool(name)
 
     def choose_specs(self, window: int) -> tuple[ToolSpec, ...]:
         """Declare all tools if that takes little of the window; else only how to find them."""

@@ -1,7 +1,6 @@
 """Finished blocks as text."""
 
 from clew.tui.blocks import (
-    AgentNote,
     Answer,
     Block,
     Cleared,
@@ -11,6 +10,7 @@ from clew.tui.blocks import (
     Plan,
     ServerTool,
     ShellOutput,
+    TaskNote,
     Thinking,
     Todos,
     ToolCall,
@@ -18,12 +18,12 @@ from clew.tui.blocks import (
 )
 from clew.tui.rendering.lines import Line, fit_lines, write_lines
 from clew.tui.rendering.notes import (
-    note_agent,
     note_cleared,
     note_compaction,
     note_plain,
     note_prompt,
     note_reply,
+    note_task,
     note_thinking,
     note_todos,
 )
@@ -32,7 +32,7 @@ from clew.tui.theme import Theme
 
 MIN_WIDTH = 8
 """Narrower terminals wrap lines themselves."""
-_ONE_LINERS = (Thinking, ToolCall, ServerTool, AgentNote, Notice, Cleared, Todos)
+_ONE_LINERS = (Thinking, ToolCall, ServerTool, TaskNote, Notice, Cleared, Todos)
 
 
 def render_block(
@@ -88,15 +88,15 @@ def _render(block: Block, width: int, theme: Theme, *, expanded: bool) -> list[L
 
 
 def _render_note(
-    block: AgentNote | Notice | Compaction | Cleared | CommandReply | Plan | Todos,
+    block: TaskNote | Notice | Compaction | Cleared | CommandReply | Plan | Todos,
     width: int,
     theme: Theme,
     *,
     expanded: bool,
 ) -> list[Line]:
     match block:
-        case AgentNote():
-            return note_agent(block, width, theme, expanded=expanded)
+        case TaskNote():
+            return note_task(block, width, theme, expanded=expanded)
         case Notice():
             return note_plain(block, width, theme)
         case Compaction():

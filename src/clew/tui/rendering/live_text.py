@@ -1,7 +1,9 @@
 """The unfinished block as lines for the live area."""
 
+from collections.abc import Sequence
+
 from clew.core.text import pluralize
-from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningAgent, RunningTool
+from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningTask, RunningTool
 from clew.tui.rendering.block_text import MIN_WIDTH, render_lines
 from clew.tui.rendering.lines import Line, Span, truncate_line, write_line
 from clew.tui.rendering.notes import format_seconds, indent_text, list_todos
@@ -14,6 +16,7 @@ _MAX_THINKING = 2_000
 _MAX_ANSWER = 8_000
 """The most characters of an unfinished answer that are rendered."""
 _SHOW_SECONDS_AFTER = 1.0
+_MAX_TASKS = 4
 
 
 def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: float) -> list[str]:
@@ -32,7 +35,7 @@ def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: fl
         *_show_thinking(live, width, theme, now),
         *_show_answer(live, width, rows, theme),
         *(line for tool in live.tools for line in _show_tool(tool, width, theme, now)),
-        *(_show_agent(agent, width, theme, now) for agent in live.agents),
+        *_show_tasks(live.tasks, width, theme, now),
         *list_todos(live.todos, width, theme),
         *_show_work(live, width, theme, now),
     ]
@@ -85,13 +88,32 @@ def _show_tool(tool: RunningTool, width: int, theme: Theme, now: float) -> list[
     return [title, _title(f"  {output}", width, theme)] if output else [title]
 
 
-def _show_agent(agent: RunningAgent, width: int, theme: Theme, now: float) -> Line:
-    name = " ".join(theme.clean(agent.agent).split())
-    took = format_seconds(now - agent.since)
-    facts = f"{pluralize(agent.calls, 'tool call')}, {took}"
-    line = " ".join(theme.clean(agent.line).split())
-    text = f"{theme.spinner(now)} {name} {theme.glyph('·')} {facts}"
-    return _title(f"{text} {theme.glyph('→')} {line}" if line else text, width, theme)
+def _show_tasks(tasks: Sequence[RunningTask], width: int, theme: Theme, now: float) -> list[Line]:
+    """Return one line for each task; those that ask come first."""
+    ordered = sorted(tasks, key=lambda task: (not task.is_asking, task.is_queued))
+    lines = [_show_task(task, width, theme, now) for task in ordered[:_MAX_TASKS]]
+    if len(tasks) > _MAX_TASKS:
+        more = f"  +{len(tasks) - _MAX_TASKS} more {theme.glyph('·')} /background lists them"
+        lines.append(_title(more, width, theme))
+    return lines
+
+
+def _show_task(task: RunningTask, width: int, theme: Theme, now: float) -> Line:
+    name = " ".join(theme.clean(task.name).split())
+    facts = [format_seconds(now - task.since)]
+    if task.is_agent:
+        facts.insert(0, pluralize(task.calls, "tool call"))
+    if task.percentage is not None:
+        facts.append(f"context {task.percentage:.0f}%")
+    if task.is_asking:
+        facts = ["waits for your answer"]
+    elif task.is_queued:
+        facts = ["waits for its turn"]
+    line = " ".join(theme.clean(task.line).split())
+    mark = "?" if task.is_asking else theme.glyph("·") if task.is_queued else theme.spinner(now)
+    text = f"{mark} {name} {theme.glyph('·')} {', '.join(facts)}"
+    shown = f"{text} {theme.glyph('→')} {line}" if line and not task.is_asking else text
+    return _title(shown, width, theme, "warning" if task.is_asking else "dim")
 
 
 def _show_work(live: LiveBlock, width: int, theme: Theme, now: float) -> list[Line]:
@@ -102,7 +124,8 @@ def _show_work(live: LiveBlock, width: int, theme: Theme, now: float) -> list[Li
     took = f"{theme.glyph('·')} {format_seconds(now - live.since)}"
     if live.compaction:
         return [_title(f"{spinner} {theme.clean(live.compaction)} {took}", width, theme, "warning")]
-    if live.tools or live.agents or live.thinking or live.answer:
+    is_waiting = live.tools or any(not task.is_background for task in live.tasks)
+    if not live.is_running or is_waiting or live.thinking or live.answer:
         return []
     return [_title(f"{spinner} working {took}", width, theme)]
 

@@ -8,11 +8,11 @@ from clew.core.text import pluralize
 from clew.core.todos import TodoItem, TodoStatus, format_todos
 from clew.sdk.entries import format_cleared_results, format_loss_report
 from clew.tui.blocks import (
-    AgentNote,
     Cleared,
     CommandReply,
     Compaction,
     Notice,
+    TaskNote,
     Thinking,
     Todos,
     UserPrompt,
@@ -33,7 +33,7 @@ _TODO_STYLES = {
 _GAUGE_CELLS = 20
 _MAX_PROMPT = 50
 """The most lines of a prompt: the user has just pasted it."""
-_MAX_AGENT = 30
+_MAX_NAME = 80
 
 
 def note_prompt(block: UserPrompt, width: int, theme: Theme) -> list[Line]:
@@ -73,22 +73,53 @@ def note_reply(block: CommandReply, width: int, theme: Theme) -> list[Line]:
     return wrap_text(block.text, width, theme, "error" if block.failed else "")
 
 
-def note_agent(block: AgentNote, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:
-    """Return a line about a subagent and, expanded, its answer."""
-    name = " ".join(theme.clean(block.agent).split())[:_MAX_AGENT]
+def note_task(block: TaskNote, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:
+    """Return lines about a background task and, expanded, its answer."""
+    name = " ".join(theme.clean(block.name).split())[:_MAX_NAME]
+    if block.task_id:
+        name = f"{name} ({block.task_id})"
+    text, dot = " ".join(theme.clean(block.text).split()), theme.glyph("·")
+    facts = format_seconds(block.seconds)
+    if block.is_agent:
+        facts = f"{pluralize(block.calls, 'tool call')}, {facts}"
     match block.stage:
         case "started":
-            task = " ".join(theme.clean(block.text).split())
-            head = title_line(f"{theme.glyph('→')} {name}: {task}", 0, width, theme)
+            where = " runs in the background" if block.task_id else ""
+            task = f": {text}" if text else ""
+            head = title_line(f"{theme.glyph('→')} {name}{where}{task}", 0, width, theme)
+        case "asks":
+            return [title_line(f"? {name} asks: {text}", 0, width, theme, style="warning")]
         case "completed":
-            facts = f"{pluralize(block.calls, 'tool call')}, {format_seconds(block.seconds)}"
-            text = f"{theme.glyph('✓')} {name} is done {theme.glyph('·')} {facts}"
-            head = title_line(text, block.number, width, theme)
+            said = f"{theme.glyph('✓')} {name} is done {dot} {facts}"
+            head = title_line(said, block.number, width, theme)
         case "failed":
-            return wrap_text(
-                f"{theme.glyph('✗')} {name} failed: {block.text}", width, theme, "error"
-            )
-    return [head, *indent_text(block.text, width, theme)] if expanded else [head]
+            said = f"{theme.glyph('✗')} {name} failed: {block.text}"
+            lines = wrap_text(said, width, theme, "error")
+            return [*lines, *_show_way(block, "", width, theme)]
+        case "cancelled":
+            return [title_line(f"{theme.glyph('✗')} {name} was cancelled", 0, width, theme)]
+    if expanded:
+        return [head, *indent_text(block.text, width, theme)]
+    return [head, *(_show_way(block, _first_line(text_of=block.text), width, theme))]
+
+
+def _show_way(block: TaskNote, first: str, width: int, theme: Theme) -> list[Line]:
+    """Return the first line of a result in the background, and how to read all of it."""
+    if not block.task_id or block.stage == "started":
+        return []
+    way = f"  /background read {block.task_id}"
+    if not first:
+        return [title_line(way, 0, width, theme)]
+    shown = theme.clean(first)
+    head: Line = (Span(f"  {shown}"),)
+    line = truncate_line(head, max(1, width - len(way) - 2), theme.glyph("…"))
+    if width < 2 * len(way):
+        return [truncate_line(head, width, theme.glyph("…")), title_line(way, 0, width, theme)]
+    return [(*line, Span(way, theme.sgr("dim")))]
+
+
+def _first_line(text_of: str) -> str:
+    return next((line.strip() for line in text_of.splitlines() if line.strip()), "")
 
 
 def note_compaction(

@@ -2,7 +2,10 @@
 
 from itertools import islice
 
+import msgspec
+
 from clew.core.file_change import read_file_change
+from clew.core.json_text import decode_json
 from clew.core.text import pluralize, replace_surrogates
 from clew.core.tool_states import first_argument
 from clew.tui.blocks import EXIT_PLAN_MODE, ServerTool, ShellOutput, ToolCall
@@ -20,6 +23,7 @@ _SHOW_SECONDS_AFTER = 1.0
 _LEAST_TITLE = 30
 """With less room than this, the title of a call takes several lines."""
 _INDENT = (Span("  "),)
+_AGENT = "Agent"
 
 
 def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:
@@ -76,10 +80,26 @@ def show_shell(
 def describe_call(name: str, arguments: str, theme: Theme) -> tuple[str, str]:
     """Return the name of a tool and its most important argument, each on one line."""
     given = replace_surrogates(arguments)
-    argument = first_argument(given) or given.strip()
+    argument = _list_jobs(given) if name == _AGENT else ""
+    argument = argument or first_argument(given) or given.strip()
     if argument in {"{}", "null"} or name == EXIT_PLAN_MODE:
         argument = ""
     return _one_line(name, theme), _one_line(argument, theme)
+
+
+def _list_jobs(arguments: str) -> str:
+    """Return the tasks of a call that starts several agents; empty for any other call."""
+    try:
+        values = decode_json(arguments)
+    except msgspec.DecodeError:
+        return ""
+    jobs = values.get("jobs") if isinstance(values, dict) else None
+    tasks = [
+        str(job.get("description") or job.get("prompt") or "")
+        for job in (jobs if isinstance(jobs, list) else [])
+        if isinstance(job, dict)
+    ]
+    return f"{pluralize(len(tasks), 'task')}: {', '.join(tasks)}" if tasks else ""
 
 
 def show_output(text: str, width: int, theme: Theme, *, most: int) -> list[Line]:

@@ -1,0 +1,264 @@
+"""Workers in processes of their own, which are killed, stopped and ended while agents run."""
+
+import random
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from benchmarks.durable_harness import (
+    Agents,
+    Cluster,
+    WorkerProcess,
+    open_agents,
+    run_cluster,
+    wait_until,
+)
+from clew.core.entries import MessageAdded, Noted
+from clew.core.events import Event, TextDelta
+from clew.core.ids import SessionId
+from clew.core.messages import Role
+from clew.core.permissions import Approval, PermissionAnswer
+from clew.core.tasks import TaskStatus
+from clew.runtime.durable_runner import DurableRunner
+from clew.runtime.manager import BackgroundTaskManager
+from clew.runtime.worktree_snapshots import Snapshot
+from clew.stores import open_store
+from tests.stores.postgres import Server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("DST-1")]
+
+SILENT = 2.0
+AGENTS = 6
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    address = str(tmp_path / "sessions.db")
+    with run_cluster(tmp_path, address, silent_after=SILENT, park_after=0.1) as made:
+        yield made
+
+
+@pytest.fixture
+async def agents(cluster: Cluster) -> AsyncGenerator[Agents, None]:
+    async with open_agents(cluster) as opened:
+        yield opened
+
+
+async def start(cluster: Cluster, count: int = 1) -> list[WorkerProcess]:
+    workers = [cluster.start_worker() for _ in range(count)]
+    await cluster.wait_ready(workers)
+    return workers
+
+
+async def kill_one_of_three(cluster: Cluster) -> None:
+    chance, gate = random.Random(17), cluster.folder / "gate"
+    workers = await start(cluster, 3)
+    async with open_agents(cluster) as agents:
+        for number in range(AGENTS):
+            await agents.spawn(number, more=f", step 3 waits for {gate}")
+        await wait_until(lambda: len(list(cluster.project.glob("agent-*.txt"))) == AGENTS)
+        rows = await agents.durable.tasks.tasks(statuses=[TaskStatus.RUNNING])
+        dead = chance.choice([one for one in workers if one.name in {row.worker for row in rows}])
+        dead.kill()
+        gate.touch()
+
+        assert await agents.wait() == Counter({TaskStatus.COMPLETED: AGENTS})
+        assert await agents.check() == []
+
+
+async def test_all_agents_finish_when_a_worker_is_killed(cluster: Cluster) -> None:
+    await kill_one_of_three(cluster)
+
+
+async def test_all_agents_finish_when_a_worker_is_killed_on_postgres(
+    tmp_path: Path, postgres: Server
+) -> None:
+    with run_cluster(tmp_path, postgres.fresh(), silent_after=SILENT) as cluster:
+        await kill_one_of_three(cluster)
+
+
+@pytest.mark.req("BGT-5")
+async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writing(
+    cluster: Cluster, agents: Agents
+) -> None:
+    gate = cluster.folder / "gate"
+    workers = {one.name: one for one in await start(cluster, 2)}
+    state = await agents.spawn(1, more=f", step 1 waits for {gate}")
+    row = await agents.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
+    paused = workers[row.worker]
+
+    paused.process.send_signal(signal.SIGSTOP)
+    taken = await agents.wait_for(
+        state.task_id, lambda row: bool(row.worker) and row.worker != paused.name
+    )
+    paused.process.send_signal(signal.SIGCONT)
+    await wait_until(lambda: "was taken by another worker" in paused.lines())
+    gate.touch()
+
+    assert taken.epoch > row.epoch
+    assert await agents.wait() == Counter({TaskStatus.COMPLETED: 1})
+    assert await agents.check() == []
+
+
+async def test_cancelling_interrupts_a_tool_that_runs(cluster: Cluster, agents: Agents) -> None:
+    await start(cluster)
+    state = await agents.start(agents.request(1, more=", 60 s each"))
+    await agents.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
+
+    await agents.durable.cancel(state.task_id)
+
+    row = await agents.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
+    assert row.state.status is TaskStatus.CANCELLED
+    assert not (cluster.project / "agent-1.txt").exists()
+
+
+async def test_a_question_parks_an_agent_until_it_is_answered(
+    cluster: Cluster, agents: Agents
+) -> None:
+    await start(cluster)
+    request = agents.request(1, steps=2)
+    state = await agents.start(request, permission_mode="default")
+
+    waiting = await agents.wait_for(
+        state.task_id, lambda row: row.question is not None and not row.worker
+    )
+    assert waiting.question is not None
+    assert waiting.state.status is TaskStatus.WAITING_PERMISSION
+    answer = PermissionAnswer(approval=Approval.ONCE)
+    await agents.durable.answer(state.task_id, waiting.question.request_id, answer)
+
+    row = await agents.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
+    assert row.state.status is TaskStatus.COMPLETED
+    assert (cluster.project / "agent-1.txt").read_text() == "agent 1 step 1\n"
+    assert row.epoch > waiting.epoch
+
+
+async def test_a_message_continues_an_agent_that_has_ended(
+    cluster: Cluster, agents: Agents
+) -> None:
+    await start(cluster)
+    state = await agents.spawn(1)
+    await agents.wait()
+
+    await agents.durable.send(state.task_id, "one more thing")
+    await agents.wait()
+
+    store = open_store(cluster.address)
+    _, entries = await store.load(SessionId(state.task_id))
+    await store.aclose()
+    said = [
+        one.body.message.text
+        for one in entries
+        if isinstance(one.body, MessageAdded) and one.body.message.role is Role.USER
+    ]
+    assert [text.endswith("one more thing") for text in said] == [False, True]
+    assert sum(isinstance(one.body, Noted) for one in entries) == 1
+    assert await agents.check() == []
+
+
+async def test_a_worker_that_is_ended_hands_its_agents_back(
+    cluster: Cluster, agents: Agents
+) -> None:
+    gate = cluster.folder / "gate"
+    [first] = await start(cluster)
+    state = await agents.spawn(1, more=f", step 1 waits for {gate}")
+    await agents.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
+
+    first.process.send_signal(signal.SIGTERM)
+    assert first.process.wait(60) == 0
+    row = await agents.durable.get(state.task_id)
+    assert (row.state.status, row.worker) == (TaskStatus.QUEUED, "")
+    assert await agents.durable.tasks.workers() == []
+
+    gate.touch()
+    await start(cluster)
+    assert await agents.wait() == Counter({TaskStatus.COMPLETED: 1})
+    assert await agents.check() == []
+
+
+@pytest.mark.req("AGT-3")
+async def test_uncommitted_files_of_a_dead_worker_are_in_the_worktree_of_its_successor(
+    cluster: Cluster, agents: Agents
+) -> None:
+    gate, project = cluster.folder / "gate", cluster.project
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    git(project, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "first")
+    [first] = await start(cluster)
+    request = agents.request(1, folder=".", more=f", step 3 waits for {gate}")
+    state = await agents.start(replace(request, isolation="worktree"))
+    await wait_for_snapshot(agents, state.task_id, project, "agent-1.txt")
+    before = (await agents.durable.get(state.task_id)).state.worktree_path
+
+    first.kill()
+    git(project, "worktree", "remove", "--force", before)
+    gate.touch()
+    await start(cluster)
+    row = await agents.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
+
+    assert row.state.status is TaskStatus.COMPLETED
+    assert row.state.worktree_path != before
+    text = read(Path(row.state.worktree_path) / "agent-1.txt")
+    assert text == "agent 1 step 1\nagent 1 step 3\n"
+
+
+@pytest.mark.req("BGT-1")
+async def test_a_manager_follows_durable_agents_and_finds_them_again(
+    cluster: Cluster, agents: Agents
+) -> None:
+    gate, store = cluster.folder / "gate", open_store(cluster.address)
+    await start(cluster)
+    published: list[Event] = []
+
+    def publish(event: Event, *, task_id: str = "") -> None:
+        published.append(event)
+
+    def manager() -> BackgroundTaskManager:
+        runner = DurableRunner(agents.durable, store, session=lambda: to_builtins(cluster.spec()))
+        return BackgroundTaskManager([], durable=runner, publish=publish)
+
+    first = manager()
+    request = agents.request(1, more=f", step 3 waits for {gate}")
+    task_id = (await first.spawn(request)).task_id
+    await agents.wait_for(task_id, lambda row: row.state.action.startswith("Bash"))
+    left = first.get(task_id)
+    await first.shutdown()
+    gate.touch()
+    second = manager()
+    await second.restore([left])
+    ended = await second.wait(task_id)
+    log = await second.read_log(task_id)
+    await second.shutdown()
+    await store.aclose()
+
+    assert (ended.status, ended.result) == (TaskStatus.COMPLETED, "agent 1 is done")
+    assert "agent 1 is done" in log.lines
+    said = [one.text for one in published if isinstance(one, TextDelta)]
+    assert said == ["agent 1 is done"]
+
+
+async def wait_for_snapshot(agents: Agents, task_id: str, project: Path, file: str) -> None:
+    found = ""
+    with anyio.fail_after(60):
+        while file not in found:
+            row = await agents.wait_for(task_id, lambda row: bool(row.snapshot))
+            data = await agents.durable.tasks.get_blob(row.snapshot)
+            commit = msgspec.json.decode(data or b"", type=Snapshot).commit
+            found = git(project, "ls-tree", "-r", "--name-only", commit)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+    return done.stdout.decode()
+
+
+def read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

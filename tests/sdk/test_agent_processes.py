@@ -1,0 +1,210 @@
+"""Subagents that run in processes of their own."""
+
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from clew.core.events import Envelope
+from clew.core.ids import SessionId
+from clew.core.permissions import Approval, PermissionMode
+from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
+from clew.runtime.protocol import TaskRunner
+from clew.sdk.agent_process_runner import ProcessAgentRunner
+from clew.sdk.agent_setup import AgentSetup
+from clew.sdk.session import InteractiveSession
+from clew.sdk.spec import SessionSpec
+from clew.stores.memory import MemoryStore
+from clew.stores.sqlite import SqliteStore
+from clew.testing.fake_openai import (
+    FakeOpenAI,
+    ScriptedResponse,
+    Stall,
+    delta,
+    fake_openai,
+    text_response,
+    tool_call_response,
+)
+from tests.sdk.places import Place
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 60.0
+
+
+@asynccontextmanager
+async def open_session(place: Place, server: FakeOpenAI) -> AsyncIterator[InteractiveSession]:
+    """Open a session whose agents run in processes and talk to the server."""
+    store = SqliteStore(place.root / "sessions.db")
+    spec = SessionSpec(
+        cwd=str(place.project),
+        base_url=server.url,
+        model="m",
+        store=str(place.root / "sessions.db"),
+        sandbox="off",
+    )
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place.home),
+        "CLEW_HOME": str(place.clew_home),
+    }
+
+    def make_runner(setup: AgentSetup) -> TaskRunner:
+        return ProcessAgentRunner(setup, spec, environ)
+
+    with anyio.fail_after(SECONDS):
+        try:
+            async with place.session(
+                agents=True, store=store, subagent_runner_factory=make_runner
+            ) as session:
+                yield session
+        finally:
+            with anyio.CancelScope(shield=True):
+                await store.aclose()
+
+
+async def start(session: InteractiveSession, prompt: str) -> str:
+    result = await session.execute_command("agent", f"run --detach {prompt}")
+    assert result is not None
+    assert result.success, result.message
+    return session.parts.agents.list()[-1].task_id
+
+
+async def wait_until_stored(session: InteractiveSession, agent_id: str, text: str) -> None:
+    """Wait until the transcript of an agent contains a text."""
+    while True:
+        page = await session.execute_command("agent", f"read {agent_id}")
+        if page is not None and text in page.message:
+            return
+        await anyio.lowlevel.checkpoint()
+
+
+async def wait_for(session: InteractiveSession, agent_id: str) -> TaskState:
+    return await session.parts.agents.manager.wait(agent_id)
+
+
+@pytest.mark.req("BGT-4", "AGT-3", "HOK-1", "PRM-3", "CTX-9")
+async def test_an_agent_works_in_a_process_and_asks_through_its_parent(place: Place) -> None:
+    place.clew_home.mkdir(parents=True)
+    log = place.root / "hooks.log"
+    write = f"line=$(cat); printf '%s\\n' \"$line\" >> {log}"
+    hook = [{"hooks": [{"type": "command", "command": write}]}]
+    hooks = dict.fromkeys(("SubagentStart", "SubagentStop", "SessionStart"), hook)
+    (place.clew_home / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    arguments = json.dumps({"file_path": "a.txt", "content": "from the process"})
+    stall, heard = Stall(), list[Envelope]()
+    last = text_response("written")
+    async with (
+        fake_openai(
+            tool_call_response("Write", arguments),
+            ScriptedResponse(steps=[stall, *last.steps]),
+            text_response("and told"),
+        ) as server,
+        open_session(place, server) as session,
+    ):
+        session.on_any(heard.append)
+        session.on("permission_request", lambda one: session.answer(one.request_id, Approval.ONCE))
+        agent_id = await start(session, "write it")
+        await stall.reached.wait()
+        sent = await session.execute_command("agent", f"send {agent_id} say it again")
+        assert sent is not None
+        assert "next step" in sent.message
+        stall.release()
+        state = await wait_for(session, agent_id)
+        record = await session.parts.store.record(SessionId(agent_id))
+        parent_id, cost = session.get_session_id(), session.session.get_cost()
+
+    assert state.status is TaskStatus.COMPLETED, state.error
+    assert state.result == "and told"
+    assert state.pid not in (None, os.getpid())
+    assert (place.project / "a.txt").read_text() == "from the process"
+    assert (record.parent, record.kind) == (parent_id, "agent")
+    assert cost.usage.input_tokens == 30
+    named = {one.name for one in heard if one.task_id == agent_id}
+    assert {"permission_request", "tool_end", "context_update", "text_delta"} <= named
+    asked = server.requests[-1]["messages"]
+    assert asked[-1]["content"] == "say it again"
+    assert "You work for another agent" in str(asked[0]["content"])
+    told = [msgspec.json.decode(line) for line in log.read_text().splitlines()]
+    mine = [one["hook_event_name"] for one in told if one.get("agent_id") == agent_id]
+    assert mine == ["SubagentStart", "SubagentStop"]
+    assert {tool["function"]["name"] for tool in server.requests[0]["tools"]}.isdisjoint(
+        {"Agent", "ExecuteCommand", "ExitPlanMode"}
+    )
+
+
+@pytest.mark.req("BGT-4", "AGT-3")
+async def test_a_process_that_dies_leaves_a_partial_result_and_no_process(place: Place) -> None:
+    mark = place.root / "sleeper"
+    command = json.dumps({"command": f"echo $$ > {mark}; exec sleep 600"})
+    first = ScriptedResponse(
+        steps=[delta(content="I wait first. "), *tool_call_response("Bash", command).steps]
+    )
+    async with fake_openai(first) as server, open_session(place, server) as session:
+        await session.set_mode(PermissionMode.BYPASS)
+        agent_id = await start(session, "wait")
+        while not (mark.exists() and mark.read_text().strip()):
+            await anyio.lowlevel.checkpoint()
+        pid = session.parts.agents.list()[-1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        state = await wait_for(session, agent_id)
+
+        assert state.status is TaskStatus.FAILED
+        assert state.error_category is TaskErrorCategory.CRASH
+        assert "killed by signal 9" in state.error
+        assert "I wait first." in state.result
+        await _wait_for_death(int(mark.read_text()))
+
+
+@pytest.mark.req("BGT-4")
+async def test_a_process_ends_when_its_agent_is_stopped(place: Place) -> None:
+    stall = Stall()
+    stalled = ScriptedResponse(steps=[delta(content="half a "), stall])
+    async with fake_openai(stalled) as server, open_session(place, server) as session:
+        agent_id = await start(session, "think")
+        await stall.reached.wait()
+        pid = session.parts.agents.list()[-1].pid
+        result = await session.execute_command("agent", f"stop {agent_id}")
+
+        assert result is not None
+        assert "cancelled" in result.message
+        assert pid is not None
+        await _wait_for_death(pid)
+
+
+@pytest.mark.req("BGT-4")
+async def test_a_failure_in_the_process_has_its_reason(place: Place) -> None:
+    bad = ScriptedResponse(steps=[b'{"error": {"message": "no such model"}}'], status=404)
+    async with fake_openai(bad) as server, open_session(place, server) as session:
+        state = await wait_for(session, await start(session, "think"))
+
+    assert state.status is TaskStatus.FAILED
+    assert state.error_category is TaskErrorCategory.PROVIDER
+    assert "no such model" in state.error
+
+
+@pytest.mark.req("BGT-4")
+async def test_a_process_needs_a_store_that_it_can_open(place: Place) -> None:
+    def make_runner(setup: AgentSetup) -> TaskRunner:
+        return ProcessAgentRunner(setup, SessionSpec(cwd=str(place.project)))
+
+    async with place.session(
+        agents=True, store=MemoryStore(), subagent_runner_factory=make_runner
+    ) as session:
+        result = await session.execute_command("agent", "run look")
+
+    assert result is not None
+    assert "a store that other processes can open" in result.message
+
+
+async def _wait_for_death(pid: int) -> None:
+    while Path(f"/proc/{pid}").exists():
+        await anyio.lowlevel.checkpoint()

@@ -1,0 +1,193 @@
+"""Servers made with the official SDK: over stdio, HTTP and SSE, with and without a login."""
+
+import socket
+import stat
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from clew.core.errors import ConfigError
+from clew.sdk.host import Host
+from clew.tools.mcp.config import ServerConfig
+from clew.tools.mcp.oauth import TokenFile, log_in, log_out, token_file
+from clew.tools.mcp.pool import McpPool
+from clew.tools.mcp.source import McpToolSource
+from clew.tools.mcp.values import ServerState
+from clew.tools.protocol import Progress, ToolContext
+from tests.tools.mcp.sdk_server import PATH, Logins, make_protected, make_server, serve_app
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-6")]
+
+SERVER = Path(__file__).with_name("sdk_server.py")
+FAST = (0.01, 0.01, 0.01)
+
+
+def bind(port: int = 0) -> socket.socket:
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", port))
+    return one
+
+
+@asynccontextmanager
+async def open_pool(
+    config: ServerConfig, folder: Path, warnings: list[str] | None = None
+) -> AsyncGenerator[McpPool, None]:
+    async with Host() as host:
+        pool = McpPool(
+            [config], cwd=folder, environ={"PATH": "/bin:/usr/bin"}, tokens=folder, delays=FAST
+        )
+        host.add(pool)
+        pool.subscribe((warnings if warnings is not None else []).append)
+        pool.start(host.start_soon)
+        assert await pool.wait_settled(60)
+        yield pool
+
+
+async def call(pool: McpPool, tool: str, folder: Path, **arguments: Any) -> str:
+    found = McpToolSource(pool).find(f"mcp__example__{tool}")
+    assert found is not None
+    return (await found.run(arguments, ToolContext(cwd=folder))).text
+
+
+async def check_everything(pool: McpPool, folder: Path) -> None:
+    """Use each part of the example server."""
+    lines: list[str] = []
+    context = ToolContext(cwd=folder, progress=Progress(report=lines.append))
+    connection = pool.connections["example"]
+    tools = McpToolSource(pool)
+    counted = tools.find("mcp__example__count")
+    assert counted is not None
+
+    assert await call(pool, "add", folder, a=2, b=3) == "5"
+    assert (await counted.run({"steps": 2}, context)).text == "counted"
+    assert lines == ["step 1 (1/2)", "step 2 (2/2)"]
+    (prompt,) = pool.prompts
+    text = await connection.calls.get_prompt(prompt, {"name": "Ada"}, context)
+    assert text.text == "Say hello to Ada."
+    assert (await connection.calls.read_resource("note://one", context)).text == "the note one"
+
+
+@pytest.mark.slow("starts a process that imports the SDK")
+async def test_a_server_of_the_sdk_works_over_stdio(tmp_path: Path) -> None:
+    root = str(SERVER.parents[3])
+    config = ServerConfig(
+        name="example",
+        transport="stdio",
+        command=sys.executable,
+        args=("-m", "tests.tools.mcp.sdk_server"),
+        cwd=root,
+    )
+
+    with anyio.fail_after(60):
+        async with open_pool(config, tmp_path) as pool:
+            await check_everything(pool, tmp_path)
+            assert pool.list_status()[0].version == "2026-07-28"
+
+
+async def test_a_server_of_the_sdk_works_over_http(tmp_path: Path) -> None:
+    with anyio.fail_after(60):
+        async with serve_app(make_server().streamable_http_app()) as port:
+            url = f"http://127.0.0.1:{port}{PATH}"
+            async with open_pool(
+                ServerConfig(name="example", transport="http", url=url), tmp_path
+            ) as pool:
+                await check_everything(pool, tmp_path)
+
+
+async def test_a_server_of_the_sdk_works_over_sse(tmp_path: Path) -> None:
+    with anyio.fail_after(60):
+        async with serve_app(make_server().sse_app()) as port:
+            url = f"http://127.0.0.1:{port}/sse"
+            async with open_pool(
+                ServerConfig(name="example", transport="sse", url=url), tmp_path
+            ) as pool:
+                await check_everything(pool, tmp_path)
+
+
+async def test_an_http_server_that_comes_back_is_used_again(tmp_path: Path) -> None:
+    at, warnings = bind(), list[str]()
+    port = at.getsockname()[1]
+    url = f"http://127.0.0.1:{port}{PATH}"
+    config = ServerConfig(name="example", transport="http", url=url)
+
+    with anyio.fail_after(60):
+        async with AsyncExitStack() as stack:
+            async with serve_app(make_server().streamable_http_app(), at):
+                pool = await stack.enter_async_context(open_pool(config, tmp_path, warnings))
+                before = await call(pool, "add", tmp_path, a=1, b=1)
+            gone = await call(pool, "add", tmp_path, a=1, b=1)
+            async with serve_app(make_server().streamable_http_app(), bind(port)):
+                after = await call(pool, "add", tmp_path, a=1, b=2)
+
+    assert (before, after) == ("2", "3")
+    assert gone.startswith("Error: the MCP server example")
+    assert any("not available" in text for text in warnings)
+
+
+@asynccontextmanager
+async def serve_protected(logins: Logins) -> AsyncGenerator[ServerConfig, None]:
+    at = bind()
+    address = f"http://127.0.0.1:{at.getsockname()[1]}"
+    app = make_protected(logins, address).streamable_http_app()
+    async with serve_app(app, at):
+        yield ServerConfig(name="example", transport="http", url=f"{address}{PATH}")
+
+
+async def visit(address: str) -> None:
+    """Do what a browser does: open the page and follow where it leads."""
+    async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        response = await browser.get(address)
+        assert response.status_code == 200
+
+
+async def test_a_login_is_stored_privately_and_used(tmp_path: Path) -> None:
+    logins, folder = Logins(), tmp_path / "tokens"
+
+    with anyio.fail_after(60):
+        async with serve_protected(logins) as config:
+            async with open_pool(config, folder) as pool:
+                (before,) = pool.list_status()
+            await log_in(config, folder, visit)
+            async with open_pool(config, folder) as pool:
+                said = await call(pool, "add", folder, a=1, b=1)
+
+    assert before.state is ServerState.NEEDS_LOGIN
+    assert before.error == "the MCP server example needs a login: clew mcp login example"
+    assert said == "2"
+    file = token_file(config, folder)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+async def test_an_expired_token_is_refreshed_without_the_user(tmp_path: Path) -> None:
+    logins, folder = Logins(lifetime=1), tmp_path / "tokens"
+
+    with anyio.fail_after(60):
+        async with serve_protected(logins) as config:
+            await log_in(config, folder, visit)
+            logins.lifetime = 3_600
+            logins.access.clear()
+            async with open_pool(config, folder) as pool:
+                said = await call(pool, "add", folder, a=1, b=2)
+
+    assert said == "3"
+    assert logins.refreshed == 1
+
+
+async def test_a_login_that_is_not_needed_or_fails_is_an_error(tmp_path: Path) -> None:
+    with anyio.fail_after(60):
+        async with serve_app(make_server().streamable_http_app()) as port:
+            url = f"http://127.0.0.1:{port}{PATH}"
+            config = ServerConfig(name="example", transport="http", url=url)
+            with pytest.raises(ConfigError, match="did not ask for a login"):
+                await log_in(config, tmp_path, visit)
+
+    assert not log_out(config, tmp_path)
+    assert TokenFile(token_file(config, tmp_path)).read() == {}
