@@ -49,7 +49,7 @@ class RosterEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As it is, or as failed if its process is gone."""
     group: RosterGroup
     question: PermissionRequest | None = None
-    """What it asks, until somebody has answered."""
+    """What it asks, until it is answered."""
     worker: str = ""
     host: str = ""
     """The machine that runs it; empty when no process does."""
@@ -244,7 +244,9 @@ class Roster:
 
     def _open_actions(self) -> AbstractAsyncContextManager[TaskActions]:
         if self._durable is None:
-            raise SessionError("this is a durable agent; use `clew agents` to talk to it")
+            raise SessionError(
+                "a durable agent needs the address of its store; use `clew agents` in a shell"
+            )
         return self._durable()
 
     async def _settle(self, entry: RosterEntry) -> None:
@@ -256,7 +258,7 @@ class Roster:
 
 
 def is_worker_alive(worker: WorkerRow) -> bool:
-    """Return whether a process that runs tasks is alive, as far as anybody can tell."""
+    """Return whether a process that runs tasks is alive, as far as this process can tell."""
     return not worker.has_ended and worker.silent <= LEASE_TIMEOUT
 
 

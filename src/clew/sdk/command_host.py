@@ -129,7 +129,9 @@ class SessionCommandHost:
         """The agents of all sessions that share the store."""
         from clew.sdk.roster import make_roster  # noqa: PLC0415 - seldom needed
 
-        return make_roster(ProjectStore(store=self.store, folder=str(self._cwd)))
+        address = self.parts.blueprint.options.get("store_address", "")
+        place = ProjectStore(store=self.store, folder=str(self._cwd), address=address)
+        return make_roster(place)
 
     @property
     def tasks(self) -> LocalTasks:

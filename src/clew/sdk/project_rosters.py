@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from clew.core.errors import SessionError, StoreError
 from clew.core.tasks import TaskKind, TaskState
-from clew.runtime.roster import OpenActions, TaskActions
 from clew.sdk.folders import Homes
 from clew.sdk.roster import SHOWN_ENDED, Roster, RosterEntry, RosterGroup, make_roster
 from clew.sdk.session_store import VARIABLE, ProjectStore, project_store
@@ -19,10 +18,7 @@ class ProjectRosters:
     """The lists of agents of several projects as one."""
 
     def __init__(self, places: Sequence[tuple[ProjectStore, str]]) -> None:
-        self._places = [
-            (place, make_roster(place, durable=_open_durable(place), project=project))
-            for place, project in places
-        ]
+        self._places = [(place, make_roster(place, project=project)) for place, project in places]
         self.problems: list[str] = []
         """Stores that could not be read, one sentence each."""
 
@@ -104,16 +100,6 @@ def _list_places(
         (ProjectStore(store=open_store(file), folder=None, address=str(file)), file.parent.name)
         for file in files
     ]
-
-
-def _open_durable(place: ProjectStore) -> OpenActions:
-    def open_actions() -> AbstractAsyncContextManager[TaskActions]:
-        # Needs a package that takes a second to import.
-        from clew.sdk.detach import open_durable  # noqa: PLC0415
-
-        return open_durable(place)
-
-    return open_actions
 
 
 def _has_ended(entry: RosterEntry) -> bool:

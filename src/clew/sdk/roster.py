@@ -1,5 +1,6 @@
 """The list of agents in a store: what `clew.runtime.roster.Roster` needs of sessions."""
 
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -7,9 +8,9 @@ from anyio import to_thread
 from clew.core.errors import BackgroundTaskError, ConfigError
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind, TaskState
 from clew.extensions.commands.roster import format_roster
+from clew.runtime.log_pages import read_page
 from clew.runtime.roster import (
     SHOWN_ENDED,
-    OpenActions,
     Roster,
     RosterEntry,
     RosterGroup,
@@ -17,6 +18,7 @@ from clew.runtime.roster import (
     parse_answer,
 )
 from clew.sdk.agent_transcript import read_transcript
+from clew.sdk.durable_store import open_durable
 from clew.sdk.session_store import ProjectStore
 from clew.stores.protocol import Store
 from clew.stores.task_protocol import TaskStore
@@ -40,14 +42,12 @@ def find_task_store(store: Store) -> TaskStore | None:
     return tasks
 
 
-def make_roster(
-    place: ProjectStore, *, durable: OpenActions | None = None, project: str = ""
-) -> Roster:
+def make_roster(place: ProjectStore, *, project: str = "") -> Roster:
     """Return the list of agents in a store; the caller closes the store.
 
     Args:
-        place: The store, and the folder whose agents are listed; None for all folders.
-        durable: Opens what acts on durable agents.
+        place: The store, and the folder whose agents are listed; None for all folders. Without an
+            address, durable agents can only be listed and read.
         project: Named in the entries.
 
     Raises:
@@ -59,7 +59,7 @@ def make_roster(
     return Roster(
         tasks,
         read_log=_LogReader(place.store),
-        durable=durable,
+        durable=partial(open_durable, place) if place.address else None,
         cwd=place.folder,
         project=project,
     )
@@ -75,22 +75,9 @@ class _LogReader:
         """Return a page of a transcript or a log."""
         if task.kind is TaskKind.AGENT:
             return await read_transcript(self._store, task.task_id, offset=offset, limit=limit)
-        return await to_thread.run_sync(_read_log, task, offset, limit)
-
-
-def _read_log(task: TaskState, offset: int, limit: int) -> LogPage:
-    try:
-        lines = Path(task.log_path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise BackgroundTaskError(
-            f"the log of {task.task_id} is not on this machine ({error.strerror})",
-            category=TaskErrorCategory.VALIDATION,
-        ) from error
-    shown = tuple(lines[offset : offset + limit])
-    end = offset + len(shown)
-    return LogPage(
-        task_id=task.task_id,
-        lines=shown,
-        offset=offset,
-        next_offset=end if end < len(lines) else None,
-    )
+        if not task.log_path:
+            raise BackgroundTaskError(
+                f"{task.task_id} has no log yet", category=TaskErrorCategory.VALIDATION
+            )
+        read = partial(read_page, Path(task.log_path), task.task_id, offset=offset, limit=limit)
+        return await to_thread.run_sync(read)

@@ -187,7 +187,7 @@ class RosterWriter:
             try:
                 await self._answer(signals.request_id, signals.answer)
             except ClewError as error:
-                # Somebody answered here at the same time.
+                # It was answered here at the same time.
                 logger.info("the answer to %s came too late: %s", task_id, error)
         if signals.sent > self._read.get(task_id, 0):
             for message in await self._tasks.messages(task_id, after=self._read.get(task_id, 0)):

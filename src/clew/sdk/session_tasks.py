@@ -75,6 +75,8 @@ class SessionTasks:
         self.make_roster: Callable[[BackgroundTaskManager], RosterWriter | None] | None = None
         """Makes what lists the tasks for other processes."""
         self._roster: RosterWriter | None = None
+        self.make_durable: Callable[[], TaskRunner | None] | None = None
+        """Makes what follows durable tasks; called once."""
 
     @property
     def manager(self) -> "BackgroundTaskManager":
@@ -89,6 +91,7 @@ class SessionTasks:
             self._manager = BackgroundTaskManager(
                 self._make_runners(),
                 publish=self._publish,
+                durable=self.make_durable() if self.make_durable is not None else None,
                 max_concurrent=self._max_concurrent or MAX_CONCURRENT,
             )
             if self.make_roster is not None:
@@ -140,7 +143,7 @@ class SessionTasks:
         return describe_running(self.list_open())
 
     def abort(self) -> None:
-        """Cancel the tasks that somebody waits for; those in the background continue."""
+        """Cancel the tasks whose result a run waits for; those in the background continue."""
         for task in self.list_open():
             if task.mode == "foreground":
                 self._host.start_soon(self._cancel, task.task_id)
