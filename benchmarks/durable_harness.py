@@ -21,7 +21,7 @@ from clew.core.ids import SessionId
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.runtime.durable_tasks import DurableTasks, make_spec
 from clew.runtime.protocol import TaskRequest
-from clew.sdk.detach import open_durable
+from clew.sdk.durable_store import open_durable
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
 from clew.stores.task_protocol import TaskRow

@@ -106,7 +106,9 @@ def test_import_clew_imports_no_other_module_of_clew() -> None:
 
 
 def test_the_engine_of_durable_tasks_is_imported_only_when_one_is_spawned() -> None:
-    parts = "clew.cli.print_mode, clew.sdk.worker, clew.sdk.detach, clew.runtime.durable_runner"
+    parts = (
+        "clew.cli.print_mode, clew.sdk.worker, clew.sdk.durable_store, clew.runtime.durable_runner"
+    )
 
     assert _loaded(f"import {parts}").isdisjoint({"dbos", "sqlalchemy", "clew.runtime.dbos"})
 

@@ -30,6 +30,7 @@ from clew.core.tasks import TaskStatus
 from clew.runtime.durable_runner import DurableRunner
 from clew.runtime.manager import BackgroundTaskManager
 from clew.runtime.worktree_snapshots import Snapshot
+from clew.sdk.launch import launch
 from clew.stores import open_store
 from tests.stores.postgres import Server
 
@@ -243,6 +244,26 @@ async def test_a_manager_follows_durable_agents_and_finds_them_again(
     assert "agent 1 is done" in log.lines
     said = [one.text for one in published if isinstance(one, TextDelta)]
     assert said == ["agent 1 is done"]
+
+
+@pytest.mark.req("AGT-2")
+async def test_a_durable_agent_of_a_session_outlives_it(cluster: Cluster, agents: Agents) -> None:
+    gate = cluster.folder / "gate"
+    await start(cluster)
+    prompt = agents.request(1, more=f", step 3 waits for {gate}").prompt
+    async with launch(cluster.spec(), environ=cluster.environ) as launched:
+        boss = launched.session.get_session_id()
+        await launched.session.execute(f"/agent run --durable --detach {prompt}")
+        [state] = launched.session.parts.tasks.manager.list()
+        await agents.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
+    gate.touch()
+    await agents.wait()
+
+    async with launch(replace(cluster.spec(), resume=boss), environ=cluster.environ) as launched:
+        with anyio.fail_after(60):
+            ended = await launched.session.parts.tasks.manager.wait(state.task_id)
+
+    assert (ended.status, ended.result) == (TaskStatus.COMPLETED, "agent 1 is done")
 
 
 async def wait_for_snapshot(agents: Agents, task_id: str, project: Path, file: str) -> None:

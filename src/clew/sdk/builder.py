@@ -49,6 +49,7 @@ from clew.sdk.session_parts import (
 from clew.sdk.session_tasks import join_facts
 from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_process_tool, make_tasks
+from clew.sdk.telemetry import find_telemetry
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
@@ -318,6 +319,7 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+            "telemetry": find_telemetry(self._settings, self._scan.loaded.environ),
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"

@@ -1,38 +1,17 @@
 """Gives a task to the workers of a store, without a session that waits for it."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import to_builtins
 
 from clew.core.tasks import TaskKind, TaskState
-from clew.runtime.durable_tasks import DurableTasks, make_spec
+from clew.runtime.durable_tasks import make_spec
 from clew.runtime.protocol import TaskRequest
-from clew.sdk.session_store import ProjectStore, project_store
+from clew.sdk.durable_store import count_workers, open_durable
+from clew.sdk.session_store import project_store
 from clew.sdk.spec import SessionSpec
-from clew.sdk.worker import count_workers, find_tasks, require_durable
-
-
-@asynccontextmanager
-async def open_durable(place: ProjectStore) -> AsyncGenerator[DurableTasks, None]:
-    """Open the durable tasks of a store; the caller closes the store.
-
-    Raises:
-        MissingExtra: The engine is not installed.
-        ConfigError: The store keeps no tasks.
-    """
-    require_durable()
-    # Takes a second to import.
-    from clew.runtime.dbos import DbosScheduler, queue_address  # noqa: PLC0415
-
-    tasks = find_tasks(place)
-    scheduler = DbosScheduler(tasks, queue_address(place.address))
-    try:
-        yield DurableTasks(tasks, scheduler)
-    finally:
-        await scheduler.aclose()
 
 
 async def spawn_detached(

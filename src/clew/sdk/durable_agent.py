@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from msgspec import convert
 from msgspec.structs import replace
 
@@ -19,8 +20,8 @@ from clew.core.events import (
 )
 from clew.core.ids import SessionId
 from clew.core.messages import Role
-from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
+from clew.hooks.protocol import Hooks, NoHooks
 from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_runner import format_entry, make_page
 from clew.runtime.protocol import (
@@ -34,12 +35,13 @@ from clew.runtime.worktree_records import Worktree
 from clew.runtime.worktree_runner import WorktreeRunner
 from clew.runtime.worktree_snapshots import WorktreeSnapshots
 from clew.runtime.worktrees import GitWorktrees
+from clew.sdk.durable_questions import TaskQuestions
 from clew.sdk.folders import Homes
 from clew.sdk.launch import launch
 from clew.sdk.options import InteractiveOptions
-from clew.sdk.permission_requests import make_request
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
+from clew.sdk.worker_hooks import load_worker_hooks
 from clew.session.session import Session
 from clew.stores.task_protocol import TaskMessage, TaskStore
 
@@ -48,7 +50,6 @@ logger = logging.getLogger(__name__)
 GENERAL_PURPOSE = "general-purpose"
 _TOPIC = "task_message"
 """The topic of the notes about messages that an agent has read."""
-_ANSWER_POLL = 0.25
 
 
 def make_session_spec(spec: SessionSpec, request: TaskRequest, task_id: str) -> SessionSpec:
@@ -70,6 +71,12 @@ def make_session_spec(spec: SessionSpec, request: TaskRequest, task_id: str) -> 
         max_turns=request.max_turns if request.max_turns is not None else spec.max_turns,
         options=convert(options, dict),
     )
+
+
+async def _load_hooks(request: TaskRequest, environ: Mapping[str, str]) -> Hooks:
+    if request.isolation != "worktree":
+        return NoHooks()
+    return await to_thread.run_sync(load_worker_hooks, Path(request.cwd), environ)
 
 
 class DurableAgent:
@@ -99,9 +106,7 @@ class DurableAgent:
         self._tasks = tasks
         self._place = place
         self._environ = environ
-        self._park_after = park_after
-        self._asking = anyio.Lock()
-        self._questions = 0
+        self._questions = TaskQuestions(task, tasks, self._is_only_waiting, park_after=park_after)
         self._session: Session | None = None
         self._has_results = anyio.Event()
         folder = Homes.of(environ).project(Path(task.request.cwd)) / "worktrees"
@@ -116,7 +121,8 @@ class DurableAgent:
             BackgroundTaskError: The agent was aborted, or its worktree cannot be made.
             ClewError: It failed as a session may.
         """
-        runner = WorktreeRunner(self, self._worktrees, prepare=self._prepare_worktree)
+        hooks = await _load_hooks(self._task.request, self._environ)
+        runner = WorktreeRunner(self, self._worktrees, hooks, prepare=self._prepare_worktree)
         return await runner.run(self._task)
 
     async def _prepare_worktree(self, task_id: str, request: TaskRequest) -> Worktree:
@@ -153,7 +159,7 @@ class DurableAgent:
         task = self._task
         spec = convert(task.row.spec["session"], SessionSpec)
         services: InteractiveOptions = {
-            "permission_handler": self._ask,
+            "permission_handler": self._questions.ask,
             "agent_tools": request.allowed_tools or (),
             "keep_checkpoints": False,
         }
@@ -223,6 +229,11 @@ class DurableAgent:
     async def _read_messages(self) -> list[TaskMessage]:
         return await self._tasks.messages(self._task.task_id, after=self._task.messages_read)
 
+    def _is_only_waiting(self, questions: int) -> bool:
+        """Return True unless a tool call runs, which parking would interrupt."""
+        session = self._session
+        return session is not None and len(session.runs.tracker.active_tools()) <= questions
+
     def _follow(self, envelope: Envelope) -> None:
         """Let the state of the task follow the events of its session."""
         event = envelope.event
@@ -234,47 +245,6 @@ class DurableAgent:
                 self._task.describe(TaskFacts(cost_usd=self._session.get_cost().usd))
         elif not isinstance(event, PermissionRequest | PermissionResolved):
             self._task.report(event)
-
-    async def _ask(self, access: Access, decision: Decision) -> PermissionAnswer:
-        """Store a question and wait for the answer; without one, the task is parked."""
-        self._questions += 1
-        try:
-            async with self._asking:
-                return await self._wait_for_answer(access, decision)
-        finally:
-            self._questions -= 1
-
-    async def _wait_for_answer(self, access: Access, decision: Decision) -> PermissionAnswer:
-        task_id = self._task.task_id
-        row = await self._tasks.task(task_id)
-        if row is None:
-            raise SessionBusy(f"the task {task_id} was deleted")
-        request = row.question
-        if request is None or request.call_id != access.call_id:
-            request = make_request(access, decision)
-            await self._tasks.ask(task_id, request, epoch=self._task.row.epoch)
-        self._task.report(request)
-        await self._task.save()
-        deadline = anyio.current_time() + self._park_after
-        while (answer := await self._find_answer(request.request_id)) is None:
-            if anyio.current_time() >= deadline and self._is_only_waiting():
-                self._task.stop(StopReason.PARKED)
-            await anyio.sleep(_ANSWER_POLL)
-        await self._tasks.ask(task_id, None, epoch=self._task.row.epoch)
-        is_approved = answer.approval is not Approval.NO
-        self._task.report(PermissionResolved(request_id=request.request_id, approved=is_approved))
-        return answer
-
-    async def _find_answer(self, request_id: str) -> PermissionAnswer | None:
-        row = await self._tasks.task(self._task.task_id)
-        if row is None or row.question is None or row.question.request_id != request_id:
-            return None
-        return row.answer
-
-    def _is_only_waiting(self) -> bool:
-        """Return True unless another tool call runs, which parking would interrupt."""
-        assert self._session is not None  # noqa: S101 - only an open session asks
-        return len(self._session.runs.tracker.active_tools()) <= self._questions
 
 
 class AgentProgress:

@@ -102,6 +102,8 @@ async def launch(
             "sandbox": (sandbox := _sandbox(spec, loaded.settings)),
             "models": models,
             "environ": environ,
+            "spec": spec,
+            "store_address": place.address,
             **(services or {}),
         }
         session = InteractiveSession(provider=choice.provider, **options)

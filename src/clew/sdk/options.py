@@ -15,6 +15,7 @@ from clew.tools.sandbox import Sandbox
 if TYPE_CHECKING:
     from clew.runtime.protocol import TaskRunner
     from clew.sdk.agent_setup import AgentSetup
+    from clew.sdk.spec import SessionSpec
 
 
 class OwnOptions(TypedDict, total=False):
@@ -47,6 +48,11 @@ class OwnOptions(TypedDict, total=False):
     background_task_runners: "Sequence[TaskRunner]"
     """What runs background tasks, beside agents and processes; one for each kind, in place of the
     session's own runner for that kind."""
+    spec: "SessionSpec | None"
+    """What the session was launched from; durable agents are opened from the same. Without it,
+    there are no durable agents."""
+    store_address: str
+    """Where the store is, for the workers that run durable agents."""
     max_background_tasks: int
     """How many background tasks of one kind run at once; more wait for a place. Default: 4."""
     extra_tools: Sequence[Tool]

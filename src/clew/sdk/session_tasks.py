@@ -71,6 +71,8 @@ class SessionTasks:
         self._manager: BackgroundTaskManager | None = None
         self._groups: JobGroups | None = None
         self._recorder = _Recorder(session, bus, host)
+        self.make_durable: Callable[[], TaskRunner | None] | None = None
+        """Makes what follows durable tasks; called once."""
 
     @property
     def manager(self) -> "BackgroundTaskManager":
@@ -85,6 +87,7 @@ class SessionTasks:
             self._manager = BackgroundTaskManager(
                 self._make_runners(),
                 publish=self._publish,
+                durable=self.make_durable() if self.make_durable is not None else None,
                 max_concurrent=self._max_concurrent or MAX_CONCURRENT,
             )
         return self._manager
@@ -134,7 +137,7 @@ class SessionTasks:
         return describe_running(self.list_open())
 
     def abort(self) -> None:
-        """Cancel the tasks that somebody waits for; those in the background continue."""
+        """Cancel the tasks whose result a run waits for; those in the background continue."""
         for task in self.list_open():
             if task.mode == "foreground":
                 self._host.start_soon(self._cancel, task.task_id)

@@ -1,6 +1,10 @@
 """What runs the background tasks of a session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from clew.core.tasks import TaskKind
 from clew.runtime.process_tool import BackgroundProcessTool
@@ -31,7 +35,7 @@ def make_tasks(
         setup: What subagents are made from.
         sandbox: Returns the sandbox for commands.
     """
-    return SessionTasks(
+    tasks = SessionTasks(
         lambda: commands.session,
         bus=blueprint.bus,
         host=blueprint.host,
@@ -41,6 +45,35 @@ def make_tasks(
         ],
         max_concurrent=blueprint.options.get("max_background_tasks"),
     )
+    tasks.make_durable = lambda: make_durable_runner(setup, blueprint)
+    return tasks
+
+
+def make_durable_runner(setup: AgentSetup, blueprint: Blueprint) -> TaskRunner | None:
+    """Return what follows durable agents; None where the session cannot have any.
+
+    They need a session that was launched from a spec, a store that keeps tasks, and the engine.
+    """
+    from clew.runtime.durable_runner import DurableRunner  # noqa: PLC0415 - see below
+    from clew.runtime.durable_tasks import DurableTasks  # noqa: PLC0415
+    from clew.sdk.durable_store import (  # noqa: PLC0415
+        QueueOfStore,
+        is_durable_installed,
+    )
+
+    spec, address = blueprint.options.get("spec"), blueprint.options.get("store_address")
+    tasks = getattr(setup.store, "tasks", None)
+    if spec is None or not address or tasks is None or not is_durable_installed():
+        return None
+    queue = QueueOfStore(tasks, address)
+    blueprint.host.add(queue)
+
+    def describe() -> Mapping[str, Any]:
+        return cast(
+            "Mapping[str, Any]", to_builtins(replace(spec, permission_mode=str(setup.gate.mode)))
+        )
+
+    return DurableRunner(DurableTasks(tasks, queue), setup.store, session=describe)
 
 
 def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:

@@ -1,6 +1,5 @@
 """`clew worker`: runs the durable agents of a store."""
 
-import importlib.util
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -10,17 +9,14 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from clew.core.errors import ConfigError, MissingExtra
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.protocol import TaskResult
 from clew.runtime.schedule_zone import find_next_run
 from clew.runtime.worker import Worker, new_worker_name
-from clew.runtime.worker_watchdog import WorkerTimes, find_workers
+from clew.runtime.worker_watchdog import WorkerTimes
 from clew.sdk.durable_agent import DurableAgent
+from clew.sdk.durable_store import find_tasks, require_durable
 from clew.sdk.session_store import ProjectStore, project_store
-from clew.stores.task_protocol import TaskStore
-
-_LONG_SILENCE = 60.0
 
 
 class WorkerSpec(Struct, frozen=True, kw_only=True):
@@ -37,36 +33,6 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
     """Seconds without a heartbeat after which other workers take over."""
     park_after: float = 10.0
     """Seconds that an agent waits for an answer before it leaves its worker."""
-
-
-def require_durable() -> None:
-    """Check that the engine for durable tasks is installed.
-
-    Raises:
-        MissingExtra: It is not.
-    """
-    if importlib.util.find_spec("dbos") is None:
-        raise MissingExtra("Durable tasks need a package that is not installed.", extra="durable")
-
-
-def find_tasks(place: ProjectStore) -> TaskStore:
-    """Return the task store of a store.
-
-    Raises:
-        ConfigError: The store keeps no tasks.
-    """
-    tasks: TaskStore | None = getattr(place.store, "tasks", None)
-    if tasks is None or not place.address:
-        raise ConfigError(
-            "this session store keeps no tasks; durable agents need a store in SQLite or PostgreSQL"
-        )
-    return tasks
-
-
-async def count_workers(tasks: TaskStore) -> int:
-    """Return how many workers of a store are alive."""
-    known = await find_workers(tasks)
-    return sum(not one.has_ended and one.silent < _LONG_SILENCE for one in known)
 
 
 async def serve_store(

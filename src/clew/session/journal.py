@@ -26,7 +26,7 @@ from clew.core.entries import (
     SetupChanged,
     spending_of,
 )
-from clew.core.errors import SessionBusy, SessionError, SessionNotFound
+from clew.core.errors import SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
 from clew.core.text import make_encodable
@@ -40,6 +40,7 @@ from clew.session.journal_state import (
 )
 from clew.session.write_lock import WriteLock
 from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
 
 Clock = Callable[[], float]
 _WORTH_KEEPING = 64
@@ -75,13 +76,12 @@ class Journal:
         self.unproven = start.kept > 0
         """True until the parts of the view that come from a snapshot were read."""
         self._saved = self._announced = len(entries)
-        self._is_stored = bool(entries)
+        self._is_stored = isinstance(record, StoredSession)
         self._in_doubt = False
-        self._is_sealed = False
         self._lock = WriteLock()
         self.on_entry: Callable[[Entry], None] | None = None
         self.is_open = True
-        """False only for the journal of a session that was not opened."""
+        """False for the journal of a session that was not opened, or that was sealed."""
 
     @classmethod
     async def open(
@@ -126,14 +126,11 @@ class Journal:
             record, loaded = await store.load(session_id)
             entries = loaded if isinstance(loaded, LazyList) else LazyList.of(loaded)
             start = _load(entries, meter, await store.snapshot(session_id))
-            journal = cls(store, record, entries, start, clock=clock)
+            return cls(store, record, entries, start, clock=clock)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await store.release(session_id)
             raise
-        # Also without entries: a crash may have come before the first one.
-        journal._is_stored = True
-        return journal
 
     async def aclose(self) -> None:
         """Let other processes write to the session; calling it again does nothing."""
@@ -143,11 +140,8 @@ class Journal:
             await self._store.release(self.record.id)
 
     def seal(self) -> None:
-        """Write nothing more: another process continues the session behind the last entry.
-
-        What is in progress ends as in a crash, and `continue_run` finishes it elsewhere.
-        """
-        self._is_sealed = True
+        """Write nothing more, as after a crash: another process continues the session."""
+        self.is_open = False
 
     def measure_by(self, meter: Meter) -> None:
         """Measure all texts again, with the tokenizer of another model."""
@@ -170,13 +164,10 @@ class Journal:
 
         Raises:
             SessionError: The session is not open, or the body cannot be stored.
-            SessionBusy: The journal is sealed, or another process writes to the session.
             StoreError: The store failed; the journal is as it was.
         """
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
-        if self._is_sealed:
-            raise SessionBusy("another process continues this session; nothing more is written")
         body = _storable(body)
         if not self._lock.try_acquire():
             await self._lock.wait()
@@ -230,9 +221,9 @@ class Journal:
     async def _reload(self) -> None:
         """Read the stored entries again, after a write that failed or was cancelled."""
         stored: Sequence[Entry] = ()
+        self._is_stored = True
         try:
             _, stored = await self._store.load(self.record.id)
-            self._is_stored = True
         except SessionNotFound:
             # Another process deleted it; the entries in memory are written again.
             self._is_stored = False
@@ -240,8 +231,7 @@ class Journal:
             self.entries.replace_all(stored)
             start = load_state(self.entries, self.view.meter)
             self.view, self.spending, self.call_ids = start.view, start.spending, start.call_ids
-        self._saved = len(stored)
-        self._in_doubt = False
+        self._saved, self._in_doubt = len(stored), False
 
     def _next(self, body: Body, *, after: int = 0) -> Entry:
         last = self.entries[-1].id if self.entries else 0

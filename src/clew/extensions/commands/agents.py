@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import to_builtins
 
-from clew.core.errors import SessionError
+from clew.core.errors import AbortError, SessionError
 from clew.core.tasks import Isolation, TaskKind, TaskMode, TaskState, TaskStatus
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -87,8 +87,7 @@ async def _run(host: CommandHost, arguments: str) -> CommandResult:
     request = options.make_request(options.rest)
     if options.is_detached:
         return _describe_started([await host.subagents.start(request)])
-    state = await host.subagents.run(request)
-    return _describe_ended(state)
+    return _describe_ended(await host.subagents.run(request))
 
 
 async def _run_parallel(host: CommandHost, arguments: str) -> CommandResult:
@@ -160,6 +159,7 @@ class _Options:
         agents = _available(host)
         flags, rest = split_flags(arguments)
         self.is_detached = "detach" in flags
+        self._is_durable = "durable" in flags
         self._isolation: Isolation = "worktree" if "worktree" in flags else "none"
         self._agent = ""
         word, after = split_word(rest)
@@ -172,12 +172,17 @@ class _Options:
             self._agent, rest = word, after
             more, rest = split_flags(rest)
             self.is_detached |= "detach" in more
+            self._is_durable |= "durable" in more
             self._isolation = "worktree" if "worktree" in more else self._isolation
         self.rest = rest
 
     def make_request(self, prompt: str) -> TaskRequest:
         return TaskRequest(
-            kind=TaskKind.AGENT, prompt=prompt, agent=self._agent, isolation=self._isolation
+            kind=TaskKind.AGENT,
+            prompt=prompt,
+            agent=self._agent,
+            isolation=self._isolation,
+            durable=self._is_durable,
         )
 
 
@@ -191,6 +196,8 @@ def _describe_started(states: Sequence[TaskState], group_id: str = "") -> Comman
 def _describe_ended(state: TaskState) -> CommandResult:
     if state.status is TaskStatus.COMPLETED:
         return build_result([state.result], agent=state.agent, agent_id=state.task_id)
+    if state.status is TaskStatus.CANCELLED:
+        raise AbortError(f"{state.task_id} was aborted: {state.error}")
     parts = [f"{state.task_id} did not finish: {state.error}", state.result]
     return CommandResult(
         "\n\n".join(filter(None, parts)),
@@ -221,15 +228,15 @@ AGENT = Command(
         Command(
             name="run",
             description="give an agent a task and show its answer",
-            argument_hint="[--type NAME] [--worktree] [--detach] PROMPT",
-            flags=("type", "worktree", "detach"),
+            argument_hint="[--type NAME] [--worktree] [--durable] [--detach] PROMPT",
+            flags=("type", "worktree", "durable", "detach"),
             safety="changes-files",
         ),
         Command(
             name="parallel",
             description="give several agents a task each",
-            argument_hint='[--type NAME] [--worktree] [--detach] "PROMPT" "PROMPT" …',
-            flags=("type", "worktree", "detach"),
+            argument_hint='[--type NAME] [--worktree] [--durable] [--detach] "PROMPT" "PROMPT" …',
+            flags=("type", "worktree", "durable", "detach"),
             safety="changes-files",
         ),
         Command(
