@@ -119,6 +119,22 @@ PAGES = (
         ),
     ),
     Page(
+        name="runtime",
+        title="Background tasks",
+        intro="The manager of background tasks and what runs them. The guide is"
+        " [agents.md](../agents.md).",
+        modules=(
+            "clew.runtime.manager:BackgroundTaskManager",
+            "clew.runtime.protocol",
+            "clew.runtime.groups:JobGroups,is_complete",
+            "clew.runtime.process_runner:ProcessRunner",
+            "clew.runtime.process_tool:BackgroundProcessTool",
+            "clew.runtime.log_pages:read_page,take_page",
+            "clew.runtime.states:TaskChange,transition",
+            "clew.runtime.clock",
+        ),
+    ),
+    Page(
         name="stores",
         title="Stores",
         intro="Where sessions are stored. The guide is [sessions.md](../sessions.md).",
@@ -249,6 +265,8 @@ PAGES = (
             "clew.testing.recall",
             "clew.testing.shared_stores",
             "clew.testing.tasks",
+            "clew.testing.runners",
+            "clew.testing.clock",
             "clew.testing.shared_tasks",
             "clew.testing.provider_harness",
             "clew.testing.fake_apis.protocol",
