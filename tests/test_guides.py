@@ -22,6 +22,8 @@ ROOT = Path(__file__).parent.parent
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*GUIDES, ROOT / "AGENTS.md", *sorted((ROOT / "docs" / "reference").glob("*.md"))]
 LEAVING = {"quit", "exit"}
+NAMES_OF_TELEMETRY = ("clew.compact", "clew.context.", "clew.cost_usd", "clew.purpose")
+"""Spans, attributes and metrics."""
 NOT_COMMANDS = {"command"}
 """Placeholders after a slash in the guides."""
 
@@ -131,6 +133,7 @@ def resolve(name: str) -> object:
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_every_dotted_name_in_a_guide_exists(path: Path) -> None:
     names = set(re.findall(r"`(clew(?:\.\w+)+)", text_of(path))) - {"clew.py", "clew.toml"}
+    names -= {name for name in names if name.startswith(NAMES_OF_TELEMETRY)}
 
     for name in sorted(names):
         resolve(name)

@@ -8,6 +8,7 @@ depend on a background child that keeps a pipe open.
 
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -57,11 +58,26 @@ async def start_group(
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
-            env=env,
+            env={**trace_variables(), **env},
             start_new_session=True,
             pass_fds=pass_fds,
         )
     return process  # noqa: RET504  (mypy: a cancel scope may swallow)
+
+
+def trace_variables() -> dict[str, str]:
+    """Return `TRACEPARENT` of the current OpenTelemetry span, for the environment of a program.
+
+    Empty where nothing is traced: then no part of OpenTelemetry has been imported.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    from opentelemetry import propagate  # noqa: PLC0415 - see above
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    names = ("traceparent", "tracestate")
+    return {name.upper(): carrier[name] for name in names if name in carrier}
 
 
 CALL_VARIABLE = "CLEW_CALL"

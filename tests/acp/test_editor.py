@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -344,6 +345,19 @@ async def test_an_editor_that_cannot_save_fails_the_call(tmp_path: Path) -> None
     assert desk.editor.of("tool_call_update")[-1]["status"] == "failed"
     assert "the editor refuses" in json.dumps(server.requests[1]["messages"])
     assert not (desk.cwd / "new.txt").exists()
+
+
+async def test_mcp_servers_of_the_editor_are_servers_of_the_session(tmp_path: Path) -> None:
+    program = Path(__file__).parents[1] / "tools" / "mcp" / "plain_server.py"
+    server = acp.schema.McpServerStdio(
+        name="own", command=sys.executable, args=[str(program)], env=[]
+    )
+    async with fake_openai(text_response("ok")) as model, connect(tmp_path, model.url) as desk:
+        opened = await desk.agent.new_session(cwd=str(desk.cwd), mcp_servers=[server])
+        await desk.ask(opened.session_id, "hi")
+
+    offered = [one["function"]["name"] for one in model.requests[0]["tools"]]
+    assert [name for name in offered if name.startswith("mcp__own__")]
 
 
 async def test_the_todo_list_is_a_plan(tmp_path: Path) -> None:

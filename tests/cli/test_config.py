@@ -111,8 +111,8 @@ def test_path_marks_the_files_that_are_there(folders: Folders, clew: Clew) -> No
 
     lines = clew("path").out.splitlines()
 
-    assert len(lines) == 8
-    assert lines[6] == f"+ {path}  (project)"
+    assert len(lines) == 9
+    assert lines[7] == f"+ {path}  (project)"
     assert lines[0] == f"- {folders.clew_home}/clew.toml  (user)"
 
 

@@ -9,11 +9,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.durable_harness import open_agents, run_cluster
+from benchmarks.durable_harness import Cluster, open_agents, run_cluster
 from clew.cli.main import main
 from clew.core.tasks import TaskStatus
 from clew.runtime.schedule_zone import find_local_zone, find_next_run
 from clew.stores.task_protocol import ScheduleRow
+from tests.runtime.repositories import commit_all, git
 
 pytestmark = pytest.mark.req("CLI-1")
 
@@ -110,10 +111,26 @@ def test_a_schedule_in_a_zone_that_a_worker_does_not_know_runs_in_utc() -> None:
     assert find_next_run(row, 1.0) == 86_400.0
 
 
+def note_worktrees(cluster: Cluster) -> Path:
+    """Make a hook of the user that notes each new worktree."""
+    notes = cluster.folder / "notes"
+    command = f"cat >> {notes}"
+    hooks = {"WorktreeCreate": [{"hooks": [{"type": "command", "command": command}]}]}
+    settings = Path(cluster.environ["HOME"], ".clew", "settings.json")
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"hooks": hooks}))
+    return notes
+
+
 @pytest.mark.anyio
+@pytest.mark.req("HOK-1", "BGT-4")
 async def test_a_worker_starts_an_agent_when_a_schedule_is_due(tmp_path: Path) -> None:
     with run_cluster(tmp_path, str(tmp_path / "sessions.db")) as cluster:
-        command = ["schedule", "daily", "-p", f"agent 1 of {cluster.project}, 2 steps"]
+        (cluster.project / "shared.txt").write_text("read me\n")
+        git(cluster.project, "init", "-q")
+        commit_all(cluster.project, "first")
+        notes = note_worktrees(cluster)
+        command = ["schedule", "daily", "-p", "agent 1 of ., 2 steps", "--worktree"]
         model = ["--base-url", cluster.model, "--model", "scripted"]
         mode = ["--permission-mode", "bypassPermissions"]
         done = await anyio.run_process(
@@ -137,5 +154,9 @@ async def test_a_worker_starts_an_agent_when_a_schedule_is_due(tmp_path: Path) -
             )
 
     assert ended.state.status is TaskStatus.COMPLETED
-    assert moved.next_at == row.next_at
-    assert (cluster.project / "agent-1.txt").read_text() == "agent 1 step 1\n"
+    assert moved.next_at > 1.0
+    kept = Path(ended.state.worktree_path)
+    assert (kept / "agent-1.txt").read_text() == "agent 1 step 1\n"
+    noted = json.loads(notes.read_text())
+    assert noted["hook_event_name"] == "WorktreeCreate"
+    assert noted["worktree_path"] == str(kept)

@@ -9,7 +9,8 @@ from clew.core.events import Warned
 from clew.core.tasks import TaskErrorCategory
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.runtime.manager import BackgroundTaskManager
-from clew.runtime.protocol import TaskResult
+from clew.runtime.protocol import TaskRequest, TaskResult
+from clew.runtime.worktree_records import Worktree
 from clew.runtime.worktree_runner import WorktreeRunner
 from clew.runtime.worktrees import GitWorktrees
 from tests.runtime.repositories import commit_all, git, make_repository, read_files
@@ -213,6 +214,22 @@ async def test_a_hook_can_make_the_worktree_itself(
     events = [event for event, _, _ in hooks.fired]
     assert events.count(HookEvent.WORKTREE_REMOVE) == 1
     assert not list(worktrees.folder.iterdir())
+
+
+async def test_a_worktree_with_work_in_it_is_never_replaced(
+    repository: Path, worktrees: GitWorktrees, tmp_path: Path
+) -> None:
+    async def restore(task_id: str, request: TaskRequest) -> Worktree:
+        made = await worktrees.prepare(task_id, request)
+        Path(made.path, "new.txt").write_text("from another machine\n")
+        return made
+
+    task, hooks = Task(repository), Recorder(HookVerdict(worktree_path=str(tmp_path)))
+    runner = WorktreeRunner(Worker(lambda folder: None), worktrees, hooks, prepare=restore)
+    result = await runner.run(task)
+
+    assert Path(result.worktree_path, "new.txt").exists()
+    assert "has work in it already" in str(task.events)
 
 
 async def test_a_hook_that_prints_something_else_changes_nothing(

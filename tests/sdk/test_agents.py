@@ -9,16 +9,18 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from clew.core.entries import Charged
+from clew.core.entries import Charged, TaskChanged
 from clew.core.errors import ProviderRejected
 from clew.core.events import Envelope, TaskStage
 from clew.core.ids import SessionId
-from clew.core.permissions import Approval, PermissionMode
+from clew.core.permissions import Access, Approval, Decision, PermissionMode
 from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
 from clew.core.usage import Usage
 from clew.extensions.commands.protocol import CommandResult
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.sdk.agent_runner import AgentRunner
+from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.session import InteractiveSession
 from clew.stores.memory import MemoryStore
@@ -565,3 +567,115 @@ async def test_an_agent_in_a_worktree_leaves_its_work_on_a_branch(place: Place) 
     text = last_result(provider)
     assert changed.worktree_path in text
     assert "had no changes and was removed" in text
+
+
+@pytest.mark.req("AGT-3", "BGT-5")
+async def test_an_agent_continues_after_its_parent_was_resumed(place: Place) -> None:
+    store = MemoryStore()
+    first, _ = open_session(place, {"hi": ["hello"], "look": ["A door."]}, store=store)
+    async with first:
+        await first.run("hi")
+        await command(first, "run Explore look around")
+        (agent,) = agents_of(first)
+        parent_id = first.get_session_id()
+
+    again, provider = open_session(
+        place, {"look": ["It is locked."]}, store=store, resume_session_id=parent_id
+    )
+    async with again:
+        await command(again, f"send {agent.task_id} open it")
+        assert (await wait_for(again, agent.task_id)).result == "It is locked."
+
+    said = [message.text for message in provider.requests("look")[0].messages]
+    assert said == ["look around", "A door.", "open it"]
+
+
+@pytest.mark.req("AGT-2", "PRV-7")
+async def test_the_end_of_a_session_ends_its_agents_and_charges_what_they_cost(
+    place: Place,
+) -> None:
+    store, pause = MemoryStore(), Pause()
+    glob = call_reply(("Glob", {"pattern": "*"}), usage=Usage(input_tokens=1_000_000))
+    session, _ = open_session(
+        place,
+        {"hi": ["hello"], "survey": [glob, [pause, *text_reply("never")]]},
+        store=store,
+        max_context_tokens=8_000_000,
+        prices={"m": Price(input=1.0, output=1.0)},
+    )
+    async with session:
+        await session.run("hi")
+        await command(session, "run --detach survey")
+        with anyio.fail_after(60):
+            await pause.reached.wait()
+        parent_id = session.get_session_id()
+
+    _, entries = await store.load(parent_id)
+    charged = [entry.body for entry in entries if isinstance(entry.body, Charged)]
+    assert [(one.why, one.cost) for one in charged] == [("agent general-purpose", 1.0)]
+    last = [entry.body.state for entry in entries if isinstance(entry.body, TaskChanged)][-1]
+    assert last.status is TaskStatus.CANCELLED
+
+
+@pytest.mark.req("AGT-2", "PRM-3")
+async def test_an_agent_asks_the_handler_of_the_program_and_shows_that_it_waits(
+    place: Place,
+) -> None:
+    seen: list[TaskStatus] = []
+
+    async def answer(access: Access, _: Decision) -> Approval:
+        assert access.tool == "Write"
+        seen.extend(state.status for state in agents_of(session))
+        return Approval.NO
+
+    session, provider = open_session(
+        place,
+        {"write": [call_reply(("Write", {"file_path": "a.txt", "content": "x"})), "refused"]},
+        permission_handler=answer,
+    )
+    async with session:
+        assert (await command(session, "run write it")).message == "refused"
+
+    assert seen == [TaskStatus.WAITING_PERMISSION]
+    assert "the user said no" in last_result(provider, "write")
+
+
+@pytest.mark.req("AGT-2", "AGT-3")
+async def test_the_model_gets_what_an_agent_has_when_the_user_stops_it(place: Place) -> None:
+    pause = Pause()
+    session, provider = open_session(
+        place,
+        {
+            "go": [call_reply(("Agent", {"prompt": "survey"})), "I see"],
+            "survey": [
+                call_reply(("Glob", {"pattern": "*"}), text="Seven rooms so far."),
+                [pause, *text_reply("never")],
+            ],
+        },
+    )
+    async with session, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.run, "go")
+        with anyio.fail_after(60):
+            await pause.reached.wait()
+        (agent,) = agents_of(session)
+        await command(session, f"stop {agent.task_id}")
+
+    text = last_result(provider)
+    assert "was cancelled: stopped" in text
+    assert "Seven rooms so far." in text
+
+
+@pytest.mark.req("BGT-4")
+async def test_a_factory_makes_what_runs_agents(place: Place) -> None:
+    made: list[AgentRunner] = []
+
+    def make_runner(setup: AgentSetup) -> AgentRunner:
+        made.append(AgentRunner(setup))
+        return made[-1]
+
+    session, _ = open_session(place, {"look": ["A door."]}, subagent_runner_factory=make_runner)
+    async with session:
+        assert made == []
+        assert (await command(session, "run look around")).message == "A door."
+
+    assert len(made) == 1

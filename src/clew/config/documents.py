@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.config.schema import Section
 from clew.config.schema_info import (
     describe_allowed,
     dict_value_type,
@@ -22,6 +21,7 @@ from clew.config.schema_info import (
     section_types,
     tag_of,
 )
+from clew.config.sections import Section
 from clew.core.errors import ConfigError
 from clew.core.text import split_validation_error, truncate
 

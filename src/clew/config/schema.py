@@ -1,43 +1,29 @@
 """The settings files: every key, the values it takes, and what it means.
 
-Each setting is declared here once; validation, the editor's JSON schema, the documentation and
-the options of a session are derived from it. Names are those of JSON; `clew.toml` may spell them
-with underscores. A value that is not set is `UNSET`.
+Each setting is declared once, here or in `clew.config.sections`; validation, the editor's JSON
+schema, the documentation and the options of a session are derived from it. Names are those of
+JSON; `clew.toml` may spell them with underscores. A value that is not set is `UNSET`.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, field
 
-_T = TypeVar("_T")
-Maybe: TypeAlias = Union[_T, UnsetType]  # noqa: UP007 - `|` has no generic form on Python 3.11
-"""A value that a file need not set."""
-Aliases: TypeAlias = Mapping[str, str]
-"""Other names of keys, each with its canonical name."""
+from clew.config.sections import (
+    Aliases,
+    Maybe,
+    Section,
+    StatusLineSection,
+    TelemetrySection,
+    TerminalSection,
+)
+from clew.config.sections import about as _about
 
 _Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]
 _Amount: TypeAlias = Annotated[float, Meta(gt=0)]
 _Tokens: TypeAlias = Annotated[int, Meta(ge=256)]
-
-
-def _about(description: str) -> Meta:
-    return Meta(description=description)
-
-
-class Section(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    rename="camel",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
-    """An object in a settings file."""
-
-    aliases: ClassVar[Aliases] = MappingProxyType({})
 
 
 class PermissionsSection(Section, frozen=True):
@@ -275,40 +261,6 @@ class SandboxSection(Section, frozen=True):
     ] = UNSET
 
 
-class TerminalSection(Section, frozen=True):
-    """How the terminal looks and behaves."""
-
-    theme: Maybe[
-        Annotated[
-            Literal["dark", "light", "colour-blind"], _about("The colours of the terminal; dark.")
-        ]
-    ] = UNSET
-    vi_mode: Maybe[Annotated[bool, _about("Edit the input with the keys of vi; false.")]] = UNSET
-    title: Maybe[Annotated[bool, _about("Show the session in the window title; true.")]] = UNSET
-    notify: Maybe[
-        Annotated[
-            Literal["off", "bell", "osc9", "both"],
-            _about("How to tell you that a long run has ended or asks: both."),
-        ]
-    ] = UNSET
-    notify_after: Maybe[
-        Annotated[int, Meta(ge=0), _about("Seconds without a key before that is done; 10.")]
-    ] = UNSET
-    key_bindings: Annotated[
-        dict[str, str], _about("The keys of actions, such as c-o for `expand`.")
-    ] = {}
-
-
-class StatusLineSection(Section, frozen=True):
-    """A command whose output is the status line, in the format of Claude Code."""
-
-    command: Annotated[
-        str, Meta(min_length=1), _about("A shell command; it reads JSON and prints one line.")
-    ]
-    type: Maybe[Annotated[Literal["command"], _about("Always `command`.")]] = UNSET
-    padding: Maybe[Annotated[int, Meta(ge=0, le=20), _about("Spaces before the line; 0.")]] = UNSET
-
-
 class McpOAuthSection(Section, frozen=True):
     """How to log in to an MCP server."""
 
@@ -390,6 +342,7 @@ class SettingsFile(Section, frozen=True):
     session: SessionSection = SessionSection()
     sandbox: SandboxSection = SandboxSection()
     terminal: TerminalSection = TerminalSection()
+    telemetry: TelemetrySection = TelemetrySection()
     status_line: Maybe[StatusLineSection] = UNSET
     mcp_servers: Annotated[
         dict[str, McpServerSection], _about("MCP servers by name, in the format of Claude Code.")

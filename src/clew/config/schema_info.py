@@ -7,7 +7,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct, UnsetType, inspect
 
-from clew.config.schema import Section, SettingsFile
+from clew.config.schema import SettingsFile
+from clew.config.sections import Section
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS: dict[type[inspect.Type], str] = {

@@ -8,12 +8,12 @@ from clew.config.providers import ResolvedProvider, window_for
 from clew.config.schema import (
     CompactSection,
     LengthSection,
-    Section,
     SlidingWindowSection,
     StrategySection,
     SummarizeSection,
     TieredSection,
 )
+from clew.config.sections import Section
 from clew.config.settings import Settings
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds

@@ -34,9 +34,8 @@ from clew.config.schema import (
     SandboxSection,
     SessionSection,
     SettingsFile,
-    StatusLineSection,
-    TerminalSection,
 )
+from clew.config.sections import StatusLineSection, TelemetrySection, TerminalSection
 from clew.config.trust import (
     TOOL_FOLDER,
     ScreenedLayer,
@@ -91,6 +90,7 @@ class Settings:
     session: SessionSection = field(default_factory=SessionSection)
     sandbox: SandboxSection = field(default_factory=SandboxSection)
     terminal: TerminalSection = field(default_factory=TerminalSection)
+    telemetry: TelemetrySection = field(default_factory=TelemetrySection)
     status_line: StatusLineSection | None = None
     mcp_servers: Mapping[str, McpServerSection] = field(default_factory=dict, repr=False)
     """As written; `clew.sdk.mcp_servers` resolves them."""
@@ -120,6 +120,7 @@ def build_settings(
         session=file.session,
         sandbox=file.sandbox,
         terminal=file.terminal,
+        telemetry=file.telemetry,
         status_line=file.status_line or None,
         mcp_servers=file.mcp_servers,
         mcp=file.mcp,

@@ -12,8 +12,9 @@ import msgspec
 
 from clew.config.documents import InvalidSetting, find_mistakes, parse_document
 from clew.config.layers import SettingsPath, SettingsScope, parse_layer, read_bytes
-from clew.config.schema import McpServerSection, Section, SettingsFile
+from clew.config.schema import McpServerSection, SettingsFile
 from clew.config.schema_info import dict_value_type, key_spellings, section_types, union_members
+from clew.config.sections import Section
 from clew.config.settings import LoadedSettings, compute_fingerprint, project_files
 from clew.config.trust import Trust
 from clew.core.errors import ConfigError

@@ -129,10 +129,14 @@ class WorktreeRunner:
         return worktree
 
     async def _replace(self, task: RunningTask, worktree: Worktree, made: Path) -> Worktree:
-        """Use the worktree that a hook made, if it is one."""
-        if _is_folder(made):
+        """Use the worktree that a hook made, if it is one and ours has no work in it yet."""
+        if not _is_folder(made):
+            why = "is not the absolute path of a folder"
+        elif not (await self._worktrees.inspect(worktree)).is_clean:
+            why = f"is not used, because {worktree.path} has work in it already"
+        else:
             return await self._worktrees.adopt(worktree, made)
-        task.report(Warned(f"WorktreeCreate hook: {made} is not the absolute path of a folder"))
+        task.report(Warned(f"WorktreeCreate hook: {made} {why}"))
         return worktree
 
     async def _finish(self, task: RunningTask, worktree: Worktree) -> tuple[WorktreeStatus, str]:

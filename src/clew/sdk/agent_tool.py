@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from clew.core.errors import AbortError, ClewError
+from clew.core.errors import ClewError
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
 from clew.core.tasks import TaskKind, TaskMode, TaskState, TaskStatus
@@ -57,8 +57,6 @@ class AgentTool:
             if is_background:
                 return _describe_start(await self._agents.start(job))
             state = await self._agents.run(job)
-        except AbortError:
-            return ToolOutput(text="the agent was aborted", failed=True)
         except ClewError as error:
             return ToolOutput(text=f"the agent could not be started: {error}", failed=True)
         failed = state.status is not TaskStatus.COMPLETED
@@ -68,7 +66,10 @@ class AgentTool:
         """Start all valid jobs before waiting for any; each job has a result of its own."""
         valid = [job for job in jobs if isinstance(job, TaskRequest)]
         mode: TaskMode = "background" if is_background else "foreground"
-        group_id, states = await self._agents.start_all(valid, mode=mode)
+        try:
+            group_id, states = await self._agents.start_all(valid, mode=mode)
+        except ClewError as error:
+            return ToolOutput(text=f"no agent was started: {error}", failed=True)
         if not is_background:
             states = await self._agents.wait_all(states)
         ended = iter(states)
@@ -77,7 +78,7 @@ class AgentTool:
         if is_background and states:
             parts.append(_HOW_TO_FOLLOW.format(id="ID"))
         return ToolOutput(
-            text="\n\n".join([f"Group {group_id}", *parts]),
+            text="\n\n".join([f"Group {group_id}", *parts] if states else parts),
             failed=not valid or (not is_background and not any(map(_is_completed, states))),
             data={
                 "group_id": group_id,

@@ -59,14 +59,12 @@ class Agents:
     async def run(self, request: TaskRequest) -> TaskState:
         """Have an agent do a task, and return its last state, also if it failed.
 
+        A caller that is cancelled cancels the agent.
+
         Raises:
             ConfigError: There is no such agent.
-            AbortError: `abort` was called.
         """
-        state = await self.manager.run(self._complete(request, "foreground"))
-        if state.status is TaskStatus.CANCELLED:
-            raise AbortError(f"the agent was aborted: {state.error}")
-        return state
+        return await self.manager.run(self._complete(request, "foreground"))
 
     async def ask(self, request: TaskRequest) -> str:
         """Have an agent do a task, and return its answer.
@@ -74,11 +72,13 @@ class Agents:
         Raises:
             BackgroundTaskError: It failed; `partial` has what there was of the answer.
             ConfigError: There is no such agent.
-            AbortError: `abort` was called.
+            AbortError: It was cancelled.
         """
         state = await self.run(request)
         if state.status is TaskStatus.COMPLETED:
             return state.result
+        if state.status is TaskStatus.CANCELLED:
+            raise AbortError(f"the agent was aborted: {state.error}")
         raise BackgroundTaskError(
             state.error,
             category=state.error_category or TaskErrorCategory.RUNNER,

@@ -49,6 +49,7 @@ from clew.sdk.session_parts import (
 from clew.sdk.session_tasks import join_facts
 from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_process_tool, make_tasks
+from clew.sdk.telemetry import find_telemetry
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
@@ -125,8 +126,10 @@ def _find_store(blueprint: Blueprint) -> Store:
 
 def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
     brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
-    is_used = loaded.settings.mcp_servers or any(
-        one.label == ".mcp.json" for one in loaded.settings.unused
+    is_used = (
+        loaded.settings.mcp_servers
+        or blueprint.options.get("mcp_servers")
+        or any(one.label == ".mcp.json" for one in loaded.settings.unused)
     )
     if brings_tools or not is_used:
         return None
@@ -318,6 +321,7 @@ class _Builder:
             "env": self._settings.env,
             "redact_values": _find_keys(self._options, self._scan.loaded),
             "calibrations": CalibrationFile(blueprint.homes.clew / "calibration.json"),
+            "telemetry": find_telemetry(self._settings, self._scan.loaded.environ),
         }
         if self._options.get("keep_checkpoints", True):
             found["checkpoints"] = blueprint.homes.project(blueprint.cwd) / "checkpoints"

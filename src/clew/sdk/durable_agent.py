@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from msgspec import convert
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from clew.core.events import (
 from clew.core.ids import SessionId
 from clew.core.messages import Role
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
+from clew.hooks.protocol import Hooks, NoHooks
 from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_runner import format_entry, make_page
 from clew.runtime.protocol import (
@@ -39,6 +41,7 @@ from clew.sdk.launch import launch
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
+from clew.sdk.worker_hooks import load_worker_hooks
 from clew.session.session import Session
 from clew.stores.task_protocol import TaskMessage, TaskStore
 
@@ -68,6 +71,12 @@ def make_session_spec(spec: SessionSpec, request: TaskRequest, task_id: str) -> 
         max_turns=request.max_turns if request.max_turns is not None else spec.max_turns,
         options=convert(options, dict),
     )
+
+
+async def _load_hooks(request: TaskRequest, environ: Mapping[str, str]) -> Hooks:
+    if request.isolation != "worktree":
+        return NoHooks()
+    return await to_thread.run_sync(load_worker_hooks, Path(request.cwd), environ)
 
 
 class DurableAgent:
@@ -112,7 +121,8 @@ class DurableAgent:
             BackgroundTaskError: The agent was aborted, or its worktree cannot be made.
             ClewError: It failed as a session may.
         """
-        runner = WorktreeRunner(self, self._worktrees, prepare=self._prepare_worktree)
+        hooks = await _load_hooks(self._task.request, self._environ)
+        runner = WorktreeRunner(self, self._worktrees, hooks, prepare=self._prepare_worktree)
         return await runner.run(self._task)
 
     async def _prepare_worktree(self, task_id: str, request: TaskRequest) -> Worktree:

@@ -36,7 +36,7 @@ def describe_task_end(state: TaskState) -> str:
 
 _HOW_TO_READ = {
     TaskKind.AGENT: "; `agent read {id}` shows its work",
-    TaskKind.PROCESS: "; its log has all of it",
+    TaskKind.PROCESS: "; BackgroundProcess with the action `read` and task_id {id} shows all",
 }
 
 

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     # Writes files, which a session without calibrations never does.
     from clew.session.calibrations import CalibrationFile
 
+    # Few sessions are traced.
+    from clew.telemetry.protocol import Telemetry
+
 LEAST_WINDOW = 256
 EFFORTS = ("low", "medium", "high")
 """How much a model reasons."""
@@ -167,6 +170,8 @@ class SessionOptions(DataOptions, total=False):
     Default: no copies."""
     checkpoint_limits: CheckpointLimits
     """How much is kept there for one session."""
+    telemetry: "Telemetry | None"
+    """Makes OpenTelemetry spans and metrics, for the session and its subagents. Default: none."""
     session_log: SessionLogger | None
     """Writes the session log; one logger per session. Default: no log."""
     event_bus: EventBus
@@ -230,6 +235,7 @@ _DEFAULTS: SessionOptions = {
     "checkpoints": None,
     "checkpoint_limits": DEFAULT_CHECKPOINT_LIMITS,
     "session_log": None,
+    "telemetry": None,
 }
 
 

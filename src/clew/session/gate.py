@@ -87,10 +87,8 @@ class Gate(Struct, kw_only=True):
         In a worktree, rules that forbid files of the project forbid their copies too.
         """
         gate = replace(self, cwd=cwd, ask=ask, on_denied=on_denied, followers=[])
-        gate.deny, gate.ask_rules = (
-            _move(self.deny, self.cwd, cwd),
-            _move(self.ask_rules, self.cwd, cwd),
-        )
+        gate.deny = _move(self.deny, self.cwd, cwd)
+        gate.ask_rules = _move(self.ask_rules, self.cwd, cwd)
         self.followers.append(gate.set_mode)
         try:
             yield gate

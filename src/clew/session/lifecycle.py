@@ -106,6 +106,9 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     )
     options["event_bus"].session_id = record.id
     subscribe_callbacks(options)
+    if (telemetry := options["telemetry"]) is not None:
+        bus = options["event_bus"]
+        bus.on_own(telemetry.listen(bus, lambda: state.tool_context.redact_values or ()))
     return state
 
 

@@ -1,6 +1,6 @@
 """One model call: stream the answer, publish it, commit it to the journal."""
 
-from collections.abc import AsyncIterator, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Set
 from contextlib import aclosing
 
 import anyio
@@ -89,7 +89,7 @@ def _estimate(context: ContextState, message: Message) -> Usage:
 
 
 async def _listen(state: SessionState, context: ContextState, builder: MessageBuilder) -> Finished:
-    stream = state.stream(request_for(state, context))
+    stream = send_request(state, request_for(state, context))
     try:
         timeout = state.options["provider_timeout"]
         chunks = stream if timeout is None else _in_time(stream, state.provider.name, timeout)
@@ -159,6 +159,37 @@ def request_for(state: SessionState, context: ContextState) -> Request:
     )
 
 
+def send_request(
+    state: SessionState, request: Request, *, purpose: str = "turn"
+) -> AsyncGenerator[Chunk, None]:
+    """Send a request, as `Provider.stream` does; the log and the telemetry record both sides."""
+    log = state.options["session_log"]
+    if log is None:
+        return trace_chunks(state, state.provider.stream(request), request, purpose=purpose)
+    chunks = log.call(state.provider, request, purpose=purpose)
+    return trace_chunks(state, chunks, request, purpose=purpose)
+
+
+def trace_chunks(
+    state: SessionState, chunks: AsyncGenerator[Chunk, None], request: Request, *, purpose: str
+) -> AsyncGenerator[Chunk, None]:
+    """Return the chunks of a model call: traced if the session is, otherwise the same object."""
+    telemetry = state.options["telemetry"]
+    if telemetry is None:
+        return chunks
+    from clew.telemetry.protocol import ModelCall  # noqa: PLC0415 - few sessions are traced
+
+    call = ModelCall(
+        request=request,
+        provider=state.provider.name,
+        session_id=state.journal.record.id,
+        purpose=purpose,
+        price=lambda usage: state.cost(usage, request.model),
+        secrets=state.tool_context.redact_values or (),
+    )
+    return telemetry.trace_call(chunks, call)
+
+
 def _publish(chunk: Chunk, state: SessionState) -> None:
     match chunk:
         case TextChunk(text=text) if text:
@@ -226,7 +257,8 @@ async def ask_aside(state: SessionState, prompt: str, *, model: str = "", why: s
     request = Request(model=name, messages=(user(prompt),), max_output_tokens=limit)
     words: list[str] = []
     usage: Usage | None = None
-    async with aclosing(provider.stream(request)) as chunks:
+    stream = trace_chunks(state, provider.stream(request), request, purpose="aside")
+    async with aclosing(stream) as chunks:
         async for chunk in chunks:
             match chunk:
                 case TextChunk(text=text):

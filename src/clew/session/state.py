@@ -1,7 +1,7 @@
 """`SessionState`: what the parts of one session share, passed along instead of globals."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import anyio
@@ -21,7 +21,7 @@ from clew.core.models import ModelFacts, ToolSpec
 from clew.core.permissions import Decision
 from clew.core.todos import TodoItem
 from clew.core.usage import Usage
-from clew.providers.protocol import Chunk, Provider, Request
+from clew.providers.protocol import Provider
 from clew.session.call_records import CallRecords
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
@@ -124,13 +124,6 @@ class SessionState(Struct, kw_only=True):
     def emit(self, event: Event) -> None:
         """Publish an event."""
         self.options["event_bus"].publish(event)
-
-    def stream(self, request: Request, *, purpose: str = "turn") -> AsyncGenerator[Chunk, None]:
-        """Send a request, as `Provider.stream` does; the log records both sides."""
-        log = self.options["session_log"]
-        if log is None:
-            return self.provider.stream(request)
-        return log.call(self.provider, request, purpose=purpose)
 
     def context_state(self) -> ContextState:
         """Return how full the window is."""

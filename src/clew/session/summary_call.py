@@ -12,6 +12,7 @@ from clew.core.entries import Charged
 from clew.core.events import CompactionProgress
 from clew.core.usage import Usage
 from clew.providers.protocol import CallChunk, Finished, Request, TextChunk, UsageChunk
+from clew.session.model_call import send_request
 from clew.session.state import SessionState
 from clew.session.summary_notes import BACKGROUND, FOREGROUND, Notes
 
@@ -38,7 +39,7 @@ async def ask(
     finished: Finished | None = None
     called = False
     try:
-        async with aclosing(state.stream(request, purpose="summary")) as stream:
+        async with aclosing(send_request(state, request, purpose="summary")) as stream:
             async for chunk in stream:
                 match chunk:
                     case TextChunk(text=text):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import to_builtins
 
-from clew.core.errors import SessionError
+from clew.core.errors import AbortError, SessionError
 from clew.core.tasks import Isolation, TaskKind, TaskMode, TaskState, TaskStatus
 from clew.core.text import one_line
 from clew.extensions.agent_definitions import AgentDefinition
@@ -87,8 +87,7 @@ async def _run(host: CommandHost, arguments: str) -> CommandResult:
     request = options.make_request(options.rest)
     if options.is_detached:
         return _describe_started([await host.subagents.start(request)])
-    state = await host.subagents.run(request)
-    return _describe_ended(state)
+    return _describe_ended(await host.subagents.run(request))
 
 
 async def _run_parallel(host: CommandHost, arguments: str) -> CommandResult:
@@ -197,6 +196,8 @@ def _describe_started(states: Sequence[TaskState], group_id: str = "") -> Comman
 def _describe_ended(state: TaskState) -> CommandResult:
     if state.status is TaskStatus.COMPLETED:
         return build_result([state.result], agent=state.agent, agent_id=state.task_id)
+    if state.status is TaskStatus.CANCELLED:
+        raise AbortError(f"{state.task_id} was aborted: {state.error}")
     parts = [f"{state.task_id} did not finish: {state.error}", state.result]
     return CommandResult(
         "\n\n".join(filter(None, parts)),
