@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
+from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
@@ -29,6 +31,9 @@ from clew.session.session import Session
 from clew.session.state import CompactionRequest
 from clew.stores.protocol import Store
 from clew.tools.mcp.values import ServerStatus
+
+if TYPE_CHECKING:
+    from clew.runtime.roster import Roster
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
 
@@ -118,6 +123,15 @@ class SessionCommandHost:
         """The MCP servers with their states."""
         mcp = self.parts.mcp
         return mcp.source.pool.list_status() if mcp is not None else ()
+
+    @property
+    def roster(self) -> "Roster":
+        """The agents of all sessions that share the store."""
+        from clew.sdk.roster import make_roster  # noqa: PLC0415 - seldom needed
+
+        address = self.parts.blueprint.options.get("store_address", "")
+        place = ProjectStore(store=self.store, folder=str(self._cwd), address=address)
+        return make_roster(place)
 
     @property
     def tasks(self) -> LocalTasks:
