@@ -105,14 +105,26 @@ def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:
     # Most sessions run nothing in the background.
     from clew.runtime.worktree_runner import WorktreeRunner  # noqa: PLC0415
     from clew.runtime.worktrees import GitWorktrees  # noqa: PLC0415
-    from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415
 
     options = blueprint.options
-    make = options.get("subagent_runner_factory", AgentRunner)
+    make = options.get("subagent_runner_factory") or _find_factory(blueprint)
     worktrees = GitWorktrees(blueprint.homes.project(blueprint.cwd) / "worktrees")
     agents: TaskRunner = WorktreeRunner(make(setup), worktrees, setup.hooks)
     given = {runner.kind: runner for runner in options.get("background_task_runners", ())}
     return list(({TaskKind.AGENT: agents} | given).values())
+
+
+def _find_factory(blueprint: Blueprint) -> Callable[[AgentSetup], TaskRunner]:
+    """Return what makes the runner of agents: for this process, or for processes of their own."""
+    from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415 - see above
+
+    spec = blueprint.options.get("spec")
+    if spec is None or not spec.agent_processes:
+        return AgentRunner
+    from clew.sdk.agent_process_runner import ProcessAgentRunner  # noqa: PLC0415
+
+    own = replace(spec, store=blueprint.options.get("store_address", ""), agent_processes=False)
+    return lambda setup: ProcessAgentRunner(setup, own, blueprint.environ)
 
 
 def _make_process_runner(
