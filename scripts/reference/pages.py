@@ -45,6 +45,8 @@ PAGES = (
             "clew.sdk.settings:ProjectSettings,SettingChange,describe_settings",
             "clew.sdk.session_store",
             "clew.sdk.session_admin",
+            "clew.sdk.project_rosters",
+            "clew.runtime.roster",
             "clew.sdk.session_logs:LogHistory,ReplayReport,describe_event,read_history,replay_file,"
             "select_lines",
             "clew.sdk.simulation:SimulatedSession,SimulationOptions,SimulationReport,compare_cost,"
@@ -114,6 +116,22 @@ PAGES = (
             "clew.core.usage",
             "clew.core.permissions",
             "clew.core.models",
+        ),
+    ),
+    Page(
+        name="runtime",
+        title="Background tasks",
+        intro="The manager of background tasks and what runs them. The guide is"
+        " [agents.md](../agents.md).",
+        modules=(
+            "clew.runtime.manager:BackgroundTaskManager",
+            "clew.runtime.protocol",
+            "clew.runtime.groups:JobGroups,is_complete",
+            "clew.runtime.process_runner:ProcessRunner",
+            "clew.runtime.process_tool:BackgroundProcessTool",
+            "clew.runtime.log_pages:read_page,take_page",
+            "clew.runtime.states:TaskChange,transition",
+            "clew.runtime.clock",
         ),
     ),
     Page(
@@ -247,6 +265,8 @@ PAGES = (
             "clew.testing.recall",
             "clew.testing.shared_stores",
             "clew.testing.tasks",
+            "clew.testing.runners",
+            "clew.testing.clock",
             "clew.testing.shared_tasks",
             "clew.testing.provider_harness",
             "clew.testing.fake_apis.protocol",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.context.recall import RECALL
 from clew.context.recall.answer import (
@@ -28,7 +29,7 @@ from clew.context.recall.search import Found, Hit
 from clew.context.recall.units import Unit, read_units
 from clew.context.recall.word_index import WordIndex, search_entries
 from clew.core.context_state import LossReport
-from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, Noted
+from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.errors import SessionError
 from clew.core.ids import CallId
 from clew.core.messages import (
@@ -42,6 +43,7 @@ from clew.core.messages import (
     user,
 )
 from clew.core.messages import tool_result as result_of
+from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from tests.histories import SETUP, entries_of
 
 READ = ToolCall(call_id=CallId("a"), name="Read", arguments='{"path":"notes.txt"}')
@@ -596,3 +598,26 @@ def test_failed_calls_and_other_files_do_not_count() -> None:
 
     assert find_latest_version(units, "a.py") is None
     assert find_latest_version(units_of((WRITE, "ok")), "b.py") is None
+
+
+@pytest.mark.req("BGT-5")
+def test_the_end_of_a_background_task_is_found_with_its_result() -> None:
+    task = TaskState(task_id="task-1", kind=TaskKind.PROCESS, label="make test")
+    ended = replace(task, status=TaskStatus.FAILED, error="exit code 2", result="the lathe broke")
+    entries = entries_of(
+        [
+            SETUP,
+            TaskChanged(state=task),
+            TaskChanged(state=ended),
+            TaskChanged(state=ended, closed=True),
+        ]
+    )
+
+    texts = [entry_text(entry) for entry in entries]
+    (document,) = make_documents(entries)
+    units = [unit for number in (2, 3, 4) for unit in read_units(number, lambda n: entries[n - 1])]
+
+    wanted = "background task task-1 (make test): failed\nexit code 2\nthe lathe broke"
+    assert texts == ["", "", wanted, ""]
+    assert (document.entry_id, "lathe" in document.words) == (3, True)
+    assert [(unit.entry_id, unit.role, unit.text) for unit in units] == [(3, "note", wanted)]

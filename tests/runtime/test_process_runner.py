@@ -1,6 +1,7 @@
 """Background processes: output, input, exit, and nothing left behind."""
 
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -20,6 +21,7 @@ from clew.runtime.manager import BackgroundTaskManager
 from clew.runtime.process_output import MAX_RESULT_BYTES, TRUNCATED, OutputLines
 from clew.runtime.process_runner import END_OF_INPUT, ProcessRunner
 from clew.runtime.protocol import TaskLimits, TaskRequest
+from clew.testing.runners import RUNNER_CHECKS, RunnerCheck, RunnerHarness
 from clew.tools.protocol import ToolContext
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.runtime.runners import Published
@@ -276,6 +278,50 @@ async def test_a_process_reports_its_life(tmp_path: Path) -> None:
         assert stages[:2] == [TaskStage.CREATED, TaskStage.STARTED]
         assert stages[-1] is TaskStage.COMPLETED
         assert ended.preview == "one"
+
+
+@pytest.mark.parametrize("check", RUNNER_CHECKS)
+async def test_the_runner_keeps_the_contract(check: RunnerCheck, tmp_path: Path) -> None:
+    w = World(tmp_path)
+    mark = f"clew-check-{tmp_path}"
+
+    def request(command: str) -> TaskRequest:
+        return TaskRequest(kind=TaskKind.PROCESS, prompt=command)
+
+    def find_processes() -> list[int]:
+        return [
+            int(file.parent.name)
+            for file in Path("/proc").glob("[0-9]*/cmdline")
+            if mark.encode() in read_bytes(file)
+        ]
+
+    await check(
+        RunnerHarness(
+            runner=w.runner,
+            short=request("seq 1 5"),
+            endless=request(f"echo begun; while sleep 1000; do :; done # {mark}"),
+            failing=request("exit 3"),
+            find_leftovers=find_processes,
+        )
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+async def test_logs_are_removed_after_a_month(tmp_path: Path) -> None:
+    async with world(tmp_path) as before:
+        old, new = await before.run("echo old"), await before.run("echo new")
+        os.utime(old.log_path, (0, time.time() - 31 * 24 * 3_600))
+    async with world(tmp_path) as w:
+        await w.run("true")
+
+        assert not Path(old.log_path).exists()
+        assert Path(new.log_path).exists()
 
 
 @pytest.mark.parametrize("task_id", ["", "../x", "a/b", "/etc/passwd"])

@@ -200,6 +200,21 @@ async def test_a_sparse_checkout_stays_sparse(repository: Path, worktrees: GitWo
     assert leave_nothing(repository, worktrees)
 
 
+async def test_agents_that_start_at_once_get_worktrees_of_their_own(
+    repository: Path, worktrees: GitWorktrees
+) -> None:
+    seen: list[Path] = []
+    runner = WorktreeRunner(Worker(seen.append), worktrees)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            for number in range(4):
+                group.start_soon(runner.run, Task(repository, task_id=f"agent-{number}"))
+
+    assert len(set(seen)) == 4
+    assert leave_nothing(repository, worktrees)
+
+
 async def test_cancelling_the_creation_leaves_nothing(
     repository: Path, worktrees: GitWorktrees
 ) -> None:

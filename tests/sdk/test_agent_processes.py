@@ -19,6 +19,7 @@ from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
 from clew.runtime.protocol import TaskRunner
 from clew.sdk.agent_process_runner import ProcessAgentRunner
 from clew.sdk.agent_setup import AgentSetup
+from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
 from clew.sdk.spec import SessionSpec
 from clew.stores.memory import MemoryStore
@@ -70,6 +71,23 @@ async def open_session(place: Place, server: FakeOpenAI) -> AsyncIterator[Intera
                 await store.aclose()
 
 
+def write_hooks(place: Place) -> Path:
+    """Let hooks write what they are called with to a file; returns its path."""
+    place.clew_home.mkdir(parents=True)
+    log = place.root / "hooks.log"
+    write = f"line=$(cat); printf '%s\\n' \"$line\" >> {log}"
+    hook = [{"hooks": [{"type": "command", "command": write}]}]
+    hooks = dict.fromkeys(("SubagentStart", "SubagentStop", "SessionStart"), hook)
+    (place.clew_home / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    return log
+
+
+def read_hooks(log: Path, agent_id: str) -> list[str]:
+    """Return the events of an agent that hooks were called with."""
+    called = [msgspec.json.decode(line) for line in log.read_text().splitlines()]
+    return [one["hook_event_name"] for one in called if one.get("agent_id") == agent_id]
+
+
 async def start(session: InteractiveSession, prompt: str) -> str:
     result = await session.execute_command("agent", f"run --detach {prompt}")
     assert result is not None
@@ -77,13 +95,11 @@ async def start(session: InteractiveSession, prompt: str) -> str:
     return session.parts.agents.list()[-1].task_id
 
 
-async def wait_until_stored(session: InteractiveSession, agent_id: str, text: str) -> None:
-    """Wait until the transcript of an agent contains a text."""
-    while True:
-        page = await session.execute_command("agent", f"read {agent_id}")
-        if page is not None and text in page.message:
-            return
+async def find_pid(session: InteractiveSession) -> int:
+    """Wait until the process of the newest agent has started."""
+    while (pid := session.parts.agents.list()[-1].pid) is None:
         await anyio.lowlevel.checkpoint()
+    return pid
 
 
 async def wait_for(session: InteractiveSession, agent_id: str) -> TaskState:
@@ -92,12 +108,7 @@ async def wait_for(session: InteractiveSession, agent_id: str) -> TaskState:
 
 @pytest.mark.req("BGT-4", "AGT-3", "HOK-1", "PRM-3", "CTX-9")
 async def test_an_agent_works_in_a_process_and_asks_through_its_parent(place: Place) -> None:
-    place.clew_home.mkdir(parents=True)
-    log = place.root / "hooks.log"
-    write = f"line=$(cat); printf '%s\\n' \"$line\" >> {log}"
-    hook = [{"hooks": [{"type": "command", "command": write}]}]
-    hooks = dict.fromkeys(("SubagentStart", "SubagentStop", "SessionStart"), hook)
-    (place.clew_home / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    log = write_hooks(place)
     arguments = json.dumps({"file_path": "a.txt", "content": "from the process"})
     stall, heard = Stall(), list[Envelope]()
     last = text_response("written")
@@ -132,9 +143,7 @@ async def test_an_agent_works_in_a_process_and_asks_through_its_parent(place: Pl
     asked = server.requests[-1]["messages"]
     assert asked[-1]["content"] == "say it again"
     assert "You work for another agent" in str(asked[0]["content"])
-    told = [msgspec.json.decode(line) for line in log.read_text().splitlines()]
-    mine = [one["hook_event_name"] for one in told if one.get("agent_id") == agent_id]
-    assert mine == ["SubagentStart", "SubagentStop"]
+    assert read_hooks(log, agent_id) == ["SubagentStart", "SubagentStop"]
     assert {tool["function"]["name"] for tool in server.requests[0]["tools"]}.isdisjoint(
         {"Agent", "ExecuteCommand", "ExitPlanMode"}
     )
@@ -142,6 +151,7 @@ async def test_an_agent_works_in_a_process_and_asks_through_its_parent(place: Pl
 
 @pytest.mark.req("BGT-4", "AGT-3")
 async def test_a_process_that_dies_leaves_a_partial_result_and_no_process(place: Place) -> None:
+    log = write_hooks(place)
     mark = place.root / "sleeper"
     command = json.dumps({"command": f"echo $$ > {mark}; exec sleep 600"})
     first = ScriptedResponse(
@@ -152,9 +162,7 @@ async def test_a_process_that_dies_leaves_a_partial_result_and_no_process(place:
         agent_id = await start(session, "wait")
         while not (mark.exists() and mark.read_text().strip()):
             await anyio.lowlevel.checkpoint()
-        pid = session.parts.agents.list()[-1].pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        os.kill(await find_pid(session), signal.SIGKILL)
         state = await wait_for(session, agent_id)
 
         assert state.status is TaskStatus.FAILED
@@ -162,6 +170,7 @@ async def test_a_process_that_dies_leaves_a_partial_result_and_no_process(place:
         assert "killed by signal 9" in state.error
         assert "I wait first." in state.result
         await _wait_for_death(int(mark.read_text()))
+    assert read_hooks(log, agent_id) == ["SubagentStart", "SubagentStop"]
 
 
 @pytest.mark.req("BGT-4")
@@ -171,12 +180,11 @@ async def test_a_process_ends_when_its_agent_is_stopped(place: Place) -> None:
     async with fake_openai(stalled) as server, open_session(place, server) as session:
         agent_id = await start(session, "think")
         await stall.reached.wait()
-        pid = session.parts.agents.list()[-1].pid
+        pid = await find_pid(session)
         result = await session.execute_command("agent", f"stop {agent_id}")
 
         assert result is not None
         assert "cancelled" in result.message
-        assert pid is not None
         await _wait_for_death(pid)
 
 
@@ -208,3 +216,33 @@ async def test_a_process_needs_a_store_that_it_can_open(place: Place) -> None:
 async def _wait_for_death(pid: int) -> None:
     while Path(f"/proc/{pid}").exists():
         await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("AGT-3", "BGT-4", "STO-1")
+@pytest.mark.parametrize("in_processes", [False, True], ids=["inside", "process"])
+async def test_the_session_of_an_agent_is_resumed_on_the_server_that_it_used(
+    place: Place, *, in_processes: bool
+) -> None:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place.home),
+        "CLEW_HOME": str(place.clew_home),
+    }
+    folder = str(place.project)
+    async with fake_openai(text_response("a door"), text_response("it is locked")) as server:
+        spec = SessionSpec(
+            cwd=folder, base_url=server.url, model="m", sandbox="off", agent_processes=in_processes
+        )
+        with anyio.fail_after(SECONDS):
+            async with launch(spec, environ=environ) as launched:
+                await launched.session.execute("/agent run look around")
+                (agent,) = launched.session.parts.agents.list()
+                assert agent.result == "a door", agent.error
+                assert (agent.pid is not None) is in_processes
+            again = SessionSpec(cwd=folder, resume=agent.task_id, sandbox="off")
+            async with launch(again, environ=environ) as launched:
+                result = await launched.session.run("open it")
+
+    assert result.response == "it is locked"
+    said = [message["content"] for message in server.requests[-1]["messages"][1:]]
+    assert said == ["look around", "a door", "open it"]

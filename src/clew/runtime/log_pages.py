@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -77,6 +77,14 @@ def _find_page(lines: Iterator[str], task_id: str, *, offset: int, limit: int) -
 
 def _complete_lines(file: Iterable[bytes]) -> Iterator[str]:
     return (line[:-1].decode(errors="replace") for line in file if line.endswith(b"\n"))
+
+
+def remove_old_logs(folder: Path, *, older_than: float) -> None:
+    """Remove the logs that nobody has written to since then; blocks."""
+    for path in folder.glob("*.log"):
+        with suppress(OSError):
+            if path.stat().st_mtime < older_than:
+                path.unlink()
 
 
 class LogFile:

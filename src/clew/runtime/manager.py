@@ -62,11 +62,6 @@ class BackgroundTaskManager:
         self._queue = TaskQueue(max_concurrent, self._owner)
         self._closed = False
 
-    @property
-    def kinds(self) -> frozenset[TaskKind]:
-        """The kinds of tasks that it can run."""
-        return self._runners.kinds
-
     async def spawn(self, request: TaskRequest) -> TaskState:
         """Accept a task, and start it as soon as there is a place.
 
@@ -213,10 +208,6 @@ class BackgroundTaskManager:
             for task in tasks:
                 await task.wait()
             await self._owner.aclose()
-
-    async def aclose(self) -> None:
-        """Shut down, as a `Host` does with what it owns."""
-        await self.shutdown()
 
     async def _open(self) -> None:
         if not self._closed:

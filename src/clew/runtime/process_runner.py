@@ -6,6 +6,7 @@ process group of its own, and nothing of it is left when the task has ended.
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -28,7 +29,7 @@ from clew.process import (
     start_group,
     terminate_group,
 )
-from clew.runtime.log_pages import open_log, read_page
+from clew.runtime.log_pages import open_log, read_page, remove_old_logs
 from clew.runtime.process_output import ProcessOutput
 from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskFacts, TaskResult
 from clew.tools.builtin.child_process import name_signal
@@ -40,6 +41,8 @@ from clew.tools.sandbox import Sandbox
 END_OF_INPUT = "\x04"
 """As a message to a process: closes its input, as Ctrl-D does in a terminal."""
 
+KEPT_SECONDS = 30 * 24 * 3_600
+"""How long a log is kept that nothing is added to."""
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL: servers close connections and remove their files."""
 _DRAIN = 0.2
@@ -54,7 +57,7 @@ class ProcessRunner:
     """Runs processes. Their logs are `<folder>/<task id>.log`, redacted, one line per line.
 
     A task completes when its program exits with 0, and fails with any other exit code. What the
-    program leaves running in the background ends with it.
+    program leaves running in the background ends with it. Logs are kept for 30 days.
 
     Args:
         folder: Where the logs are.
@@ -80,11 +83,13 @@ class ProcessRunner:
         self._options = ShellOptions(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
         self._grace = grace
         self._running: dict[str, _Pipes] = {}
+        self._has_cleaned = False
 
     async def run(self, task: RunningTask) -> TaskResult:
         """Run the command line of the request until it ends or is cancelled."""
         path = self._path(task.task_id)
         secrets = self._context().redact_values
+        await self._clean_up()
         try:
             with open_log(path) as log:
                 output = ProcessOutput(log, secrets)
@@ -133,6 +138,12 @@ class ProcessRunner:
         """Return a page of the log: lines such as `[stdout] ready`."""
         read = partial(read_page, self._path(task_id), task_id, offset=offset, limit=limit)
         return await run_sync(read)
+
+    async def _clean_up(self) -> None:
+        if not self._has_cleaned:
+            self._has_cleaned = True
+            long_ago = time.time() - KEPT_SECONDS
+            await run_sync(partial(remove_old_logs, self._folder, older_than=long_ago))
 
     def _path(self, task_id: str) -> Path:
         name = Path(task_id).name

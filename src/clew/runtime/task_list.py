@@ -27,11 +27,6 @@ class Runners:
         self._by_kind = {runner.kind: runner for runner in runners}
         self._durable = durable
 
-    @property
-    def kinds(self) -> frozenset[TaskKind]:
-        """The kinds of tasks that can run."""
-        return frozenset(self._by_kind)
-
     def find(self, task: TaskRequest | TaskState) -> TaskRunner | None:
         """Return what runs a task, if there is anything."""
         return self._durable if task.durable else self._by_kind.get(task.kind)

@@ -17,7 +17,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from clew.core.errors import ClewError, SessionError
 from clew.core.events import Envelope, RunFailed, encode_envelope
 from clew.core.ids import SessionId
-from clew.hooks.protocol import HookEvent
 from clew.process import read_pipe
 from clew.sdk.agent_pipe import (
     AnswerQuestion,
@@ -30,11 +29,9 @@ from clew.sdk.agent_pipe import (
     ToAgent,
     decode_line,
 )
-from clew.sdk.agent_session import AgentHooks
 from clew.sdk.launch import launch
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.session import InteractiveSession
-from clew.session.hook_events import fire
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _FAILED = 1
@@ -140,11 +137,6 @@ async def _work(agent: _Agent, prompt: str) -> bool:
     except ClewError:
         # The session has published why.
         return False
-    finally:
-        hooks = agent.session.state.options["hooks"]
-        if isinstance(hooks, AgentHooks) and hooks.is_started:
-            with anyio.CancelScope(shield=True):
-                await fire(agent.session.state, HookEvent.STOP, stop_hook_active=True)
     return True
 
 

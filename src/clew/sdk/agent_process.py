@@ -23,15 +23,19 @@ _MAX_ERRORS = 4_000
 
 
 class AgentProcess:
-    """Runs `clew.sdk.agent_child`. The process and all that it started end with `run`."""
+    """Runs `clew.sdk.agent_child`. The process and all that it started end with `run`.
 
-    def __init__(self) -> None:
+    Args:
+        on_start: Called with the id of the process when it has started.
+    """
+
+    def __init__(self, on_start: Callable[[int], None]) -> None:
+        self._on_start = on_start
         self._send, self._lines = anyio.create_memory_object_stream[bytes](inf)
         self._errors = b""
         self.tasks: TaskGroup | None = None
         """Ends with the process; set while it runs."""
         self.exit_code: int | None = None
-        self.pid = 0
 
     def send(self, line: ToAgent) -> None:
         """Write a line to the process; one that has ended ignores it."""
@@ -58,7 +62,7 @@ class AgentProcess:
                 )
                 try:
                     guard.watch(process)
-                    self.pid = process.pid
+                    self._on_start(process.pid)
                     stdin.close(stdin.reader)
                     stdout.close(stdout.writer)
                     stderr.close(stderr.writer)

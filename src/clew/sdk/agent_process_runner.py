@@ -38,6 +38,7 @@ from clew.core.permissions import (
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
 from clew.core.usage import Spending
 from clew.extensions.agent_discovery import resolve_model
+from clew.hooks.protocol import HookEvent, HookInput
 from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskFacts, TaskResult
 from clew.sdk.agent_pipe import (
     AnswerQuestion,
@@ -155,7 +156,7 @@ class _RemoteAgent:
     def __init__(self, setup: AgentSetup, task: RunningTask) -> None:
         self._setup = setup
         self._task = task
-        self._process = AgentProcess()
+        self._process = AgentProcess(lambda pid: task.describe(TaskFacts(pid=pid)))
         self._spent = Spending()
         self._budget: float | None = None
         self._is_ending = False
@@ -182,6 +183,15 @@ class _RemoteAgent:
                 self._setup.budget.leave(self._task.task_id)
         if self._process.exit_code and self.problem is None:
             self.problem = self._process.describe_end()
+            await self._fire_stop(name)
+
+    async def _fire_stop(self, name: str) -> None:
+        """Fire SubagentStop for an agent whose process died before it could."""
+        task = self._task
+        payload = HookInput(
+            session_id=task.task_id, cwd=task.request.cwd, agent_id=task.task_id, agent_type=name
+        )
+        await self._setup.hooks.fire(HookEvent.SUBAGENT_STOP, payload)
 
     def send(self, text: str) -> None:
         """Give the agent a message.
@@ -202,8 +212,7 @@ class _RemoteAgent:
         match envelope.event:
             case EntryAdded(entry=entry):
                 self._spent += spending_of(entry.body)
-                facts = TaskFacts(pid=self._process.pid, cost_usd=self._spent.usd)
-                self._task.describe(facts)
+                self._task.describe(TaskFacts(cost_usd=self._spent.usd))
             case PermissionRequest() as request:
                 assert self._process.tasks is not None  # noqa: S101 - it runs
                 self._process.tasks.start_soon(self._ask, request)
@@ -281,6 +290,8 @@ def describe_agent(
     definition = setup.find_definition(request.agent)
     model = resolve_model(request.model or definition.model, parent.model)
     is_own = model == parent.model
+    if (saved := setup.find_saved_model()) is not None:
+        spec = replace(spec, provider=saved.provider, base_url=saved.base_url)
     return StartAgent(
         request=request,
         spec=replace(

@@ -2,9 +2,12 @@
 
 from clew.core.events import PermissionResolved
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.text import one_line
 from clew.runtime.protocol import RunningTask
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.permission_requests import make_request
+
+_LABEL = 40
 
 
 async def ask_for_agent(
@@ -22,7 +25,9 @@ async def ask_for_agent(
     """
     ask, requests = setup.gate.ask, setup.requests
     if ask == requests.ask:
-        return await requests.ask(access, decision, publish=task.report)
+        label = one_line(task.request.label or task.request.prompt, _LABEL)
+        asker = f"{label} ({task.task_id})"
+        return await requests.ask(access, decision, publish=task.report, asker=asker)
     if ask is None:
         return None
     request = make_request(access, decision)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+import anyio
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from clew.core.permissions import Access
@@ -136,10 +137,21 @@ class AgentHooks:
         """True between `SubagentStart` and `SubagentStop`."""
 
     async def fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:
-        """Run the hooks for an event of the subagent."""
+        """Run the hooks for an event of the subagent.
+
+        A session that ends before its agent has stopped, because it failed or was cancelled,
+        counts as the stop.
+        """
+        if event is HookEvent.SESSION_END and self.is_started:
+            with anyio.move_on_after(_STOP_SECONDS):
+                await self._fire(HookEvent.STOP, replace(payload, reason=UNSET))
+            return HookVerdict()
         again = event is HookEvent.SESSION_START and payload.source == "compact"
         if event in _NOT_OF_AGENTS or again:
             return HookVerdict()
+        return await self._fire(event, payload)
+
+    async def _fire(self, event: HookEvent, payload: HookInput) -> HookVerdict:
         payload = replace(payload, agent_id=self._agent_id, agent_type=self._agent_type)
         if event is HookEvent.SESSION_START:
             self.is_started = True
@@ -153,6 +165,8 @@ class AgentHooks:
         return verdict
 
 
+_STOP_SECONDS = 5.0
+"""How long the end of an agent that did not stop by itself waits for SubagentStop hooks."""
 _OF_AGENTS = {
     HookEvent.SESSION_START: HookEvent.SUBAGENT_START,
     HookEvent.STOP: HookEvent.SUBAGENT_STOP,

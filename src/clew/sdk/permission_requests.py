@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 
 import anyio
+from msgspec.structs import replace
 
 from clew.core.errors import SessionError
 from clew.core.events import Event, PermissionRequest, PermissionResolved
@@ -86,6 +87,7 @@ class PermissionRequests:
         decision: Decision,
         *,
         publish: Callable[[Event], None] | None = None,
+        asker: str = "",
     ) -> PermissionAnswer | None:
         """Publish a request and wait for the answer; None when no client can answer.
 
@@ -93,11 +95,13 @@ class PermissionRequests:
             access: What the call wants.
             decision: Why the user is asked.
             publish: Publishes the request and its end as events of a subagent.
+            asker: The subagent that asks.
         """
         if not self.attended:
             return None
         publish = publish or self._bus.publish
-        opened = _Open(make_request(access, decision, can_remember=self.can_remember))
+        request = make_request(access, decision, can_remember=self.can_remember)
+        opened = _Open(replace(request, asker=asker))
         request_id = opened.request.request_id
         self._open[request_id] = opened
         publish(opened.request)

@@ -7,7 +7,7 @@ opening another session, is an `Effect` of its result that the caller applies.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -22,6 +22,9 @@ from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.tools.mcp.values import ServerStatus
+
+if TYPE_CHECKING:
+    from clew.runtime.roster import Roster
 
 Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
 """The most that a command may change."""
@@ -261,6 +264,11 @@ class CommandHost(Protocol):
     @property
     def mcp_servers(self) -> Sequence[ServerStatus]:
         """The MCP servers with their states; empty if none is configured."""
+        ...
+
+    @property
+    def roster(self) -> "Roster":
+        """The agents of all sessions that share the store."""
         ...
 
     @property
