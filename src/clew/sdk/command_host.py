@@ -127,11 +127,7 @@ class SessionCommandHost:
     @property
     def roster(self) -> "Roster":
         """The agents of all sessions that share the store."""
-        from clew.sdk.roster import make_roster  # noqa: PLC0415 - seldom needed
-
-        address = self.parts.blueprint.options.get("store_address", "")
-        place = ProjectStore(store=self.store, folder=str(self._cwd), address=address)
-        return make_roster(place)
+        return _make_roster(self.parts)
 
     @property
     def tasks(self) -> LocalTasks:
@@ -216,14 +212,7 @@ class SessionCommandHost:
 
     def publish_update(self) -> None:
         """Tell clients the name, model, mode and language."""
-        self._bus.publish(
-            SessionUpdated(
-                name=self.parts.name,
-                model=self.session.journal.view.setup.model.name,
-                mode=self.gate.mode,
-                language=self.parts.language,
-            )
-        )
+        self._bus.publish(_describe_session(self.parts))
 
     async def save_side_data(self) -> None:
         """Store the name and the memory events; a failure is a warning."""
@@ -247,6 +236,23 @@ async def _store_name(parts: SessionParts) -> None:
             # Nothing was said yet, so nothing is stored yet.
             return
         journal.record = replace(journal.record, name=name)
+
+
+def _make_roster(parts: SessionParts) -> "Roster":
+    from clew.sdk.roster import make_roster  # noqa: PLC0415 - seldom needed
+
+    options, folder = parts.blueprint.options, str(parts.blueprint.cwd)
+    address = options.get("store_address", "")
+    return make_roster(ProjectStore(store=parts.store, folder=folder, address=address))
+
+
+def _describe_session(parts: SessionParts) -> SessionUpdated:
+    return SessionUpdated(
+        name=parts.name,
+        model=parts.session.journal.view.setup.model.name,
+        mode=parts.gate.mode,
+        language=parts.language,
+    )
 
 
 def memory_references(entries: Iterable[Entry]) -> list[MemoryReference]:

@@ -241,11 +241,7 @@ class CommandHost(Protocol):
 
     @property
     def roster(self) -> "Roster":
-        """The agents of all sessions that share the store.
-
-        Raises:
-            ConfigError: The store keeps no list of agents.
-        """
+        """The agents of all sessions that share the store."""
         ...
 
     @property
