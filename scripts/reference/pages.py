@@ -45,6 +45,8 @@ PAGES = (
             "clew.sdk.settings:ProjectSettings,SettingChange,describe_settings",
             "clew.sdk.session_store",
             "clew.sdk.session_admin",
+            "clew.sdk.project_rosters",
+            "clew.runtime.roster",
             "clew.sdk.session_logs:LogHistory,ReplayReport,describe_event,read_history,replay_file,"
             "select_lines",
             "clew.sdk.simulation:SimulatedSession,SimulationOptions,SimulationReport,compare_cost,"

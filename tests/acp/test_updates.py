@@ -15,6 +15,7 @@ from clew.acp.tool_calls import fence
 from clew.acp.updates import EventMapper
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
 from clew.core.events import (
+    BackgroundTaskEvent,
     CompactionFailed,
     CompactionStarted,
     ContextUpdated,
@@ -24,6 +25,7 @@ from clew.core.events import (
     ReasoningDelta,
     ServerToolEnded,
     ServerToolStarted,
+    TaskStage,
     TextDelta,
     TodosChanged,
     ToolEnded,
@@ -33,6 +35,7 @@ from clew.core.events import (
 )
 from clew.core.file_change import FileChange, Hunk
 from clew.core.ids import CallId, SessionId
+from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
 from tests.acp.editor import check_against
 
@@ -95,6 +98,17 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.just(ContextUpdated(STATE)),
     st.builds(CompactionStarted, trigger=st.just("auto"), before=st.just(STATE)),
     st.builds(CompactionFailed, why=texts),
+    st.builds(
+        lambda status, kind, text: BackgroundTaskEvent(
+            task_id="t",
+            agent="a",
+            stage=TaskStage.UPDATED,
+            state=TaskState(task_id="t", kind=kind, label=text, status=status, result=text),
+        ),
+        st.sampled_from(TaskStatus),
+        st.sampled_from(TaskKind),
+        texts,
+    ),
 )
 streams = st.lists(st.tuples(events, st.sampled_from(["", "task"])), max_size=12)
 

@@ -26,6 +26,9 @@ from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.providers.scripted import ScriptedProvider, ScriptedReply
 from clew.runtime.protocol import TaskRequest
+from clew.runtime.roster import Roster
+from clew.sdk.roster import make_roster
+from clew.sdk.session_store import ProjectStore
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
@@ -116,6 +119,10 @@ class SmallHost:
     subagents: SmallAgents = field(default_factory=SmallAgents)
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def roster(self) -> Roster:
+        return make_roster(ProjectStore(store=self.store, folder=None))
 
     async def compact_later(self, instructions: str, *, force: bool = False) -> bool:
         if self.session.is_running:

@@ -19,6 +19,7 @@ from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
 from clew.runtime.protocol import TaskRunner
 from clew.sdk.agent_process_runner import ProcessAgentRunner
 from clew.sdk.agent_setup import AgentSetup
+from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
 from clew.sdk.spec import SessionSpec
 from clew.stores.memory import MemoryStore
@@ -215,3 +216,33 @@ async def test_a_process_needs_a_store_that_it_can_open(place: Place) -> None:
 async def _wait_for_death(pid: int) -> None:
     while Path(f"/proc/{pid}").exists():
         await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("AGT-3", "BGT-4", "STO-1")
+@pytest.mark.parametrize("in_processes", [False, True], ids=["inside", "process"])
+async def test_the_session_of_an_agent_is_resumed_on_the_server_that_it_used(
+    place: Place, *, in_processes: bool
+) -> None:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place.home),
+        "CLEW_HOME": str(place.clew_home),
+    }
+    folder = str(place.project)
+    async with fake_openai(text_response("a door"), text_response("it is locked")) as server:
+        spec = SessionSpec(
+            cwd=folder, base_url=server.url, model="m", sandbox="off", agent_processes=in_processes
+        )
+        with anyio.fail_after(SECONDS):
+            async with launch(spec, environ=environ) as launched:
+                await launched.session.execute("/agent run look around")
+                (agent,) = launched.session.parts.agents.list()
+                assert agent.result == "a door", agent.error
+                assert (agent.pid is not None) is in_processes
+            again = SessionSpec(cwd=folder, resume=agent.task_id, sandbox="off")
+            async with launch(again, environ=environ) as launched:
+                result = await launched.session.run("open it")
+
+    assert result.response == "it is locked"
+    said = [message["content"] for message in server.requests[-1]["messages"][1:]]
+    assert said == ["look around", "a door", "open it"]

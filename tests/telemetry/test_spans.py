@@ -47,6 +47,7 @@ class Backend:
     """Collects spans and metrics in memory."""
 
     content: bool = False
+    environ: Mapping[str, str] | None = None
     spans: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
 
@@ -54,7 +55,9 @@ class Backend:
         tracers = TracerProvider(shutdown_on_exit=False)
         tracers.add_span_processor(SimpleSpanProcessor(self.spans))
         meters = MeterProvider([self.reader], shutdown_on_exit=False)
-        self.telemetry = SessionTelemetry(content=self.content, tracers=tracers, meters=meters)
+        self.telemetry = SessionTelemetry(
+            content=self.content, environ=self.environ, tracers=tracers, meters=meters
+        )
 
     @property
     def finished(self) -> tuple[ReadableSpan, ...]:
@@ -300,6 +303,42 @@ async def test_a_background_agent_is_a_trace_of_its_own_with_a_link(place: Place
     assert (scout.name, run.name) == ("invoke_agent scout", "invoke_agent clew")
     assert scout.parent is None
     assert [link.context for link in scout.links] == [run.context]
+
+
+async def test_an_agent_that_the_model_starts_in_the_background_is_linked(place: Place) -> None:
+    backend = Backend()
+    replies: list[ScriptedReply] = [
+        call_reply(("Agent", {"prompt": "look", "background": True})),
+        *["done"] * 4,
+    ]
+    async with place.session(replies, telemetry=backend.telemetry, agents=True) as session:
+        ended = anyio.Event()
+
+        def watch(event: BackgroundTaskEvent) -> None:
+            if event.stage is TaskStage.COMPLETED:
+                ended.set()
+
+        session.on("background_task_event", watch)
+        await session.run("go")
+        with anyio.fail_after(60):
+            await ended.wait()
+
+    agent = next(one for one in backend.of("invoke_agent") if not one.name.endswith(" clew"))
+    (link,) = agent.links
+    spans = {one.context.span_id: one.name for one in backend.finished if one.context}
+    assert agent.parent is None
+    assert spans[link.context.span_id] == "execute_tool Agent"
+
+
+async def test_a_run_belongs_to_the_trace_that_the_process_was_started_in(place: Place) -> None:
+    environ = {"TRACEPARENT": f"00-{'1' * 32}-{'2' * 16}-01"}
+    backend = Backend(environ=environ)
+    async with place.session(["hi"], telemetry=backend.telemetry) as session:
+        await session.run("go")
+
+    (run,) = backend.of("invoke_agent")
+    assert run.parent is not None
+    assert (run.parent.trace_id, run.parent.span_id) == (int("1" * 32, 16), int("2" * 16, 16))
 
 
 def dump(backend: Backend) -> str:

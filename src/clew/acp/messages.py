@@ -3,7 +3,7 @@
 Unknown fields of an editor are ignored; `None` is accepted for every optional one.
 """
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -57,8 +57,8 @@ class PromptCapabilities(Struct, frozen=True, kw_only=True, rename="camel"):
 class McpCapabilities(Struct, frozen=True, kw_only=True):
     """Which MCP servers an editor may pass to a session, beside those on stdio."""
 
-    http: bool = False
-    sse: bool = False
+    http: bool = True
+    sse: bool = True
 
 
 class SessionCapabilities(
@@ -111,12 +111,20 @@ class McpServer(Struct, frozen=True, kw_only=True):
     """An MCP server that the editor passes to a session."""
 
     name: str
-    type: str = "stdio"
+    type: Literal["stdio", "http", "sse"] = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
     env: tuple[NameValue, ...] = ()
     url: str = ""
     headers: tuple[NameValue, ...] = ()
+
+    def make_entry(self) -> dict[str, Any]:
+        """Return the server in the format of the settings."""
+        if self.type == "stdio":
+            env = {one.name: one.value for one in self.env}
+            return {"command": self.command, "args": list(self.args), "env": env}
+        headers = {one.name: one.value for one in self.headers}
+        return {"type": self.type, "url": self.url, "headers": headers}
 
 
 class NewSessionParams(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,9 +1,11 @@
 """The sessions that an editor has open, and those that are stored."""
 
+import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -35,6 +37,8 @@ from clew.core.text import one_line
 from clew.sdk.launch import launch
 from clew.sdk.session_admin import StoredSession, list_sessions, project_store
 from clew.sdk.spec import SessionSpec
+
+logger = logging.getLogger(__name__)
 
 _PAGE = 50
 _MAX_TITLE = 200
@@ -70,7 +74,7 @@ class Sessions:
 
     async def new(self, params: NewSessionParams) -> Reply:
         """Open a new session."""
-        session = await self._launch(self._make_spec(params))
+        session = await self._launch(self._make_spec(params), params)
         return Reply(await session.describe(is_new=True), session.start)
 
     async def load(self, params: OpenSessionParams) -> Reply:
@@ -89,7 +93,7 @@ class Sessions:
         """Open a copy of a stored session."""
         await self._check_stored(params.session_id, params.cwd)
         spec = replace(self._make_spec(params), fork=params.session_id)
-        session = await self._launch(_without_choices(spec))
+        session = await self._launch(_without_choices(spec), params)
         await session.restore(show=False)
         return Reply(await session.describe(is_new=True), session.start)
 
@@ -167,7 +171,7 @@ class Sessions:
             return self._open[params.session_id]
         await self._check_stored(params.session_id, params.cwd)
         spec = replace(self._make_spec(params), resume=params.session_id)
-        return await self._launch(_without_choices(spec))
+        return await self._launch(_without_choices(spec), params)
 
     async def _check_stored(self, session_id: str, cwd: str) -> None:
         """Refuse names and starts of ids, which the command line accepts."""
@@ -181,17 +185,28 @@ class Sessions:
         finally:
             await place.store.aclose()
 
-    async def _launch(self, spec: SessionSpec) -> EditorSession:
-        session: EditorSession = await self._tasks.start(self._host, spec)
+    async def _launch(self, spec: SessionSpec, params: NewSessionParams) -> EditorSession:
+        servers = {one.name: one.make_entry() for one in params.mcp_servers or ()}
+        session: EditorSession = await self._tasks.start(self._host, spec, servers)
         return session
 
-    async def _host(self, spec: SessionSpec, *, task_status: TaskStatus[EditorSession]) -> None:
+    async def _host(
+        self,
+        spec: SessionSpec,
+        servers: Mapping[str, Mapping[str, Any]],
+        *,
+        task_status: TaskStatus[EditorSession],
+    ) -> None:
         """Keep a session open until it is closed."""
         session: EditorSession | None = None
         files = EditorFiles(self._connection, self._files)
         try:
             async with (
-                launch(spec, environ=self._environ, services={"documents": files}) as launched,
+                launch(
+                    spec,
+                    environ=self._environ,
+                    services={"documents": files, "mcp_servers": servers},
+                ) as launched,
                 anyio.create_task_group() as tasks,
             ):
                 client = launched.session
@@ -200,7 +215,13 @@ class Sessions:
                 files.session_id = session.id
                 task_status.started(session)
                 await session.closing.wait()
+                await session.end_turns()
                 tasks.cancel_scope.cancel()
+        except Exception:
+            # Before the session is open, this is the answer to the editor's request.
+            if session is None:
+                raise
+            logger.exception("the session %s has failed", session.id)
         finally:
             if session is not None:
                 self._open.pop(session.id, None)

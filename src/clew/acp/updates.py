@@ -35,6 +35,7 @@ from clew.acp.tool_calls import (
 from clew.core.context_state import ContextState
 from clew.core.entries import spending_of
 from clew.core.events import (
+    BackgroundTaskEvent,
     CompactionEnded,
     CompactionFailed,
     CompactionStarted,
@@ -57,9 +58,12 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.file_change import read_file_change
+from clew.core.sanitize import sanitize_line
+from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
 
 _COMPACTION = "clew:compaction"
+_MAX_TITLE = 200
 _PLAN_STATUS = {
     TodoStatus.PENDING: "pending",
     TodoStatus.IN_PROGRESS: "in_progress",
@@ -98,6 +102,8 @@ class EventMapper:
         match event:
             case ToolStarted() | ToolProgress() | ToolEnded():
                 return self._map_call(event, task)
+            case BackgroundTaskEvent(state=TaskState(mode="background") as state):
+                return self._map_task(state)
             case _ if task:
                 return []
             case ServerToolStarted(call_id=call_id, name=name, arguments=arguments):
@@ -153,6 +159,30 @@ class EventMapper:
                 places = locate_change(change, self._cwd)
                 shown = show_change(change, self._cwd)
                 return [self.end_call(key, name, shown, failed=failed, locations=places)]
+
+    def _map_task(self, state: TaskState) -> list[Update]:
+        """Return a background task as a tool call that lasts until the task ends."""
+        key = ("", f"clew:task:{state.task_id}")
+        title = sanitize_line(state.label or state.prompt or state.task_id, _MAX_TITLE)
+        if not state.status.is_terminal:
+            if key in self._open:
+                return []
+            call = self._register(key, title)
+            is_agent = state.kind is TaskKind.AGENT
+            start = ToolCallStart(
+                tool_call_id=call.tool_call_id,
+                title=title,
+                kind="think" if is_agent else "execute",
+                status="in_progress",
+            )
+            return [start]
+        if key not in self._open:
+            # It is reported again when it is closed.
+            return []
+        failed = state.status is not TaskStatus.COMPLETED
+        text = state.error if failed and state.error else state.result
+        name = "Agent" if state.kind is TaskKind.AGENT else ""
+        return [self.end_call(key, title, show_text(name, text), failed=failed)]
 
     def _map_text(self, event: Event) -> list[Update]:
         match event:

@@ -246,6 +246,9 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--no-network", dest="network", action="store_false", help="no network in the sandbox"
     )
+    group.add_argument(
+        "--agent-processes", action="store_true", help="run each agent in a process of its own"
+    )
 
 
 def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionSpec:
@@ -267,6 +270,7 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         permission_mode=arguments.permission_mode or "",
         sandbox=arguments.sandbox or "",
         network=arguments.network,
+        agent_processes=arguments.agent_processes,
         window=arguments.window,
         budget_usd=arguments.budget,
         max_turns=arguments.max_turns,

@@ -9,6 +9,7 @@ from clew.core.permissions import PermissionMode
 
 SUMMARIES = {
     "acp": "serve an editor (ACP)",
+    "agents": "list agents, answer them",
     "completions": "complete flags in your shell",
     "config": "show and change settings",
     "demo": "take a guided tour",
@@ -32,6 +33,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", prog="clew")
     adders = {
         "acp": _add_acp,
+        "agents": _add_agents,
         "completions": _add_completions,
         "config": add_config,
         "demo": _add_demo,
@@ -54,6 +56,47 @@ def _add_acp(acp: argparse.ArgumentParser) -> None:
         "Speaks the Agent Client Protocol on standard input and output; an editor starts it. Flags"
         " of sessions stand before it: clew --model NAME acp. See docs/editors.md."
     )
+
+
+def _add_agents(agents: argparse.ArgumentParser) -> None:
+    agents.description = (
+        "Without an action, lists the agents of all sessions of this folder, wherever they run:"
+        " those that need input, work, are done or have failed. ID is the id of an agent or the"
+        " start of it."
+    )
+    hidden = argparse.SUPPRESS
+    agents.set_defaults(all=False, json=False, watch=False, processes=False, limit=20)
+    actions = agents.add_subparsers(dest="action", metavar="{list,answer,stop,send,read}")
+    listed = actions.add_parser("list", help="list the agents")
+    answer = actions.add_parser("answer", help="answer the question of an agent")
+    stop = actions.add_parser("stop", help="end an agent")
+    send = actions.add_parser("send", help="give an agent a message")
+    read = actions.add_parser("read", help="show what an agent has said and done")
+    for action in (answer, stop, send, read):
+        action.add_argument("id", metavar="ID")
+    answer.add_argument(
+        "words",
+        nargs="+",
+        metavar="ANSWER",
+        help="y (once), s (for its session), p (always in this project) or n; more words tell"
+        " the agent what to do instead",
+    )
+    send.add_argument("words", nargs="+", metavar="TEXT")
+    read.add_argument("--offset", type=parse_count, default=0, metavar="N", help="first line")
+    for action in (agents, listed):
+        action.add_argument(
+            "--watch", action="store_true", default=hidden, help="show the list until Ctrl-C"
+        )
+        action.add_argument(
+            "--processes", action="store_true", default=hidden, help="include background processes"
+        )
+    for action in (agents, listed, answer, stop, send, read):
+        action.add_argument(
+            "--all", action="store_true", default=hidden, help="of all your projects"
+        )
+    for action in (agents, listed, read):
+        _add_listing(action, limit=hidden, json=hidden)
+    read.set_defaults(limit=200)
 
 
 def _add_completions(completions: argparse.ArgumentParser) -> None:

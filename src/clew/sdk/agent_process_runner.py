@@ -290,6 +290,8 @@ def describe_agent(
     definition = setup.find_definition(request.agent)
     model = resolve_model(request.model or definition.model, parent.model)
     is_own = model == parent.model
+    if (saved := setup.find_saved_model()) is not None:
+        spec = replace(spec, provider=saved.provider, base_url=saved.base_url)
     return StartAgent(
         request=request,
         spec=replace(

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from clew.core.errors import (
     BackgroundTaskError,
@@ -29,6 +30,7 @@ from clew.sdk.agent_questions import ask_for_agent
 from clew.sdk.agent_session import AgentSession, make_agent_session
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.agent_transcript import describe_partial, find_last_text, read_transcript
+from clew.sdk.saved_model import save_model
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
 from clew.session.hook_events import fire
@@ -99,6 +101,7 @@ class AgentRunner:
         session = made.session
         try:
             async with session, self._pay(made):
+                await self._save_model(session)
                 try:
                     return await _converse(session, task.request.prompt)
                 finally:
@@ -133,6 +136,14 @@ class AgentRunner:
             on_denied=publish_denial,
         ) as gate:
             yield gate
+
+    async def _save_model(self, session: Session) -> None:
+        """Store how to reach the model with the session, so that people can resume it."""
+        saved = self.setup.find_saved_model()
+        if saved is not None:
+            model = session.journal.view.setup.model.name
+            window = saved.window if model == saved.model else None
+            await save_model(session, replace(saved, model=model, window=window))
 
     @asynccontextmanager
     async def _pay(self, made: AgentSession) -> AsyncGenerator[None, None]:

@@ -15,11 +15,13 @@ from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.protocol import Provider
 from clew.sdk.permission_requests import PermissionRequests
+from clew.sdk.saved_model import SavedModel, find_saved_model
 from clew.session.config import SessionOptions
 from clew.session.gate import Gate
 from clew.session.limits import SharedBudget
 from clew.session.session import Session
 from clew.stores.protocol import Store
+from clew.stores.record import StoredSession
 from clew.tools.protocol import Tool
 
 Charge: TypeAlias = Callable[[str, Spending], Awaitable[None]]
@@ -76,6 +78,11 @@ class AgentSetup(Struct, kw_only=True):
             known = ", ".join(sorted(self.definitions))
             raise ConfigError(f"there is no agent {name!r}; there are: {known}")
         return found
+
+    def find_saved_model(self) -> SavedModel | None:
+        """Return how the parent reaches its model now; None if that was not stored."""
+        record = self.session.journal.record if self.session is not None else None
+        return find_saved_model(record) if isinstance(record, StoredSession) else None
 
     @property
     def parent(self) -> ParentState:

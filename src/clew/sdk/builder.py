@@ -126,8 +126,10 @@ def _find_store(blueprint: Blueprint) -> Store:
 
 def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
     brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
-    is_used = loaded.settings.mcp_servers or any(
-        one.label == ".mcp.json" for one in loaded.settings.unused
+    is_used = (
+        loaded.settings.mcp_servers
+        or blueprint.options.get("mcp_servers")
+        or any(one.label == ".mcp.json" for one in loaded.settings.unused)
     )
     if brings_tools or not is_used:
         return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
+from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
@@ -29,6 +31,9 @@ from clew.session.session import Session
 from clew.session.state import CompactionRequest
 from clew.stores.protocol import Store
 from clew.tools.mcp.values import ServerStatus
+
+if TYPE_CHECKING:
+    from clew.runtime.roster import Roster
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
 
@@ -120,6 +125,11 @@ class SessionCommandHost:
         return mcp.source.pool.list_status() if mcp is not None else ()
 
     @property
+    def roster(self) -> "Roster":
+        """The agents of all sessions that share the store."""
+        return _make_roster(self.parts)
+
+    @property
     def tasks(self) -> LocalTasks:
         """The background tasks of the session."""
         return LocalTasks(self._find_tasks)
@@ -180,7 +190,7 @@ class SessionCommandHost:
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""
         self.parts.name = name
-        await self._store_name()
+        await _store_name(self.parts)
         self.publish_update()
 
     async def set_language(self, language: str) -> None:
@@ -202,19 +212,12 @@ class SessionCommandHost:
 
     def publish_update(self) -> None:
         """Tell clients the name, model, mode and language."""
-        self._bus.publish(
-            SessionUpdated(
-                name=self.parts.name,
-                model=self.session.journal.view.setup.model.name,
-                mode=self.gate.mode,
-                language=self.parts.language,
-            )
-        )
+        self._bus.publish(_describe_session(self.parts))
 
     async def save_side_data(self) -> None:
         """Store the name and the memory events; a failure is a warning."""
         try:
-            await self._store_name()
+            await _store_name(self.parts)
             events = self.parts.memory_events
             while events:
                 event = events.pop(0)
@@ -223,15 +226,33 @@ class SessionCommandHost:
             text = f"the session's name or memory events were not stored: {error}"
             self._bus.publish(Warned(text))
 
-    async def _store_name(self) -> None:
-        name, journal = self.parts.name, self.session.journal
-        if name and name != journal.record.name:
-            try:
-                await self.store.rename(journal.record.id, name)
-            except SessionNotFound:
-                # Nothing was said yet, so nothing is stored yet.
-                return
-            journal.record = replace(journal.record, name=name)
+
+async def _store_name(parts: SessionParts) -> None:
+    name, journal = parts.name, parts.session.journal
+    if name and name != journal.record.name:
+        try:
+            await parts.store.rename(journal.record.id, name)
+        except SessionNotFound:
+            # Nothing was said yet, so nothing is stored yet.
+            return
+        journal.record = replace(journal.record, name=name)
+
+
+def _make_roster(parts: SessionParts) -> "Roster":
+    from clew.sdk.roster import make_roster  # noqa: PLC0415 - seldom needed
+
+    options, folder = parts.blueprint.options, str(parts.blueprint.cwd)
+    address = options.get("store_address", "")
+    return make_roster(ProjectStore(store=parts.store, folder=folder, address=address))
+
+
+def _describe_session(parts: SessionParts) -> SessionUpdated:
+    return SessionUpdated(
+        name=parts.name,
+        model=parts.session.journal.view.setup.model.name,
+        mode=parts.gate.mode,
+        language=parts.language,
+    )
 
 
 def memory_references(entries: Iterable[Entry]) -> list[MemoryReference]:

@@ -1,6 +1,8 @@
 """The MCP servers of a project: from its settings to the tools of a session."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -32,28 +34,32 @@ def token_folder(clew_home: Path) -> Path:
     return clew_home / "mcp-tokens"
 
 
-def list_servers(loaded: LoadedSettings) -> ServerList:
+def list_servers(
+    loaded: LoadedSettings, given: Mapping[str, Mapping[str, Any]] | None = None
+) -> ServerList:
     """Return the servers of the settings, sorted by name, without those that are disabled.
 
     A server of the project's files is not trusted, even if the user accepted the folder: what it
     says about its tools is not believed.
+
+    Args:
+        loaded: The settings.
+        given: More servers, which the program brings; one with the name of another replaces it.
     """
-    settings = loaded.settings
+    settings, given = loaded.settings, given or {}
     by_project = {layer.label for layer in loaded.layers if layer.is_project}
+    entries = {
+        name: (msgspec.to_builtins(section), loaded.origins.get(("mcpServers", name), ("",))[-1])
+        for name, section in settings.mcp_servers.items()
+        if not section.disabled and name not in settings.mcp.disabled
+    }
+    entries |= {name: (dict(entry), "") for name, entry in given.items()}
     found: dict[str, ServerConfig] = {}
     problems: list[str] = []
-    for name, section in sorted(settings.mcp_servers.items()):
-        if section.disabled or name in settings.mcp.disabled:
-            continue
-        origin = loaded.origins.get(("mcpServers", name), ("",))[-1]
+    for name, (entry, origin) in sorted(entries.items()):
+        trusted = origin not in by_project
         try:
-            server = parse_server(
-                name,
-                msgspec.to_builtins(section),
-                loaded.environ,
-                trusted=origin not in by_project,
-                origin=origin,
-            )
+            server = parse_server(name, entry, loaded.environ, trusted=trusted, origin=origin)
         except ConfigError as error:
             problems.append(f"the MCP server {one_line(name)} is not started: {error}")
             continue
@@ -75,7 +81,8 @@ def _list_unreadable(loaded: LoadedSettings) -> list[str]:
 
 def open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
     """Start the servers in the background, unless the host has started them; None without any."""
-    known, settings = list_servers(loaded), loaded.settings.mcp
+    given = blueprint.options.get("mcp_servers")
+    known, settings = list_servers(loaded, given), loaded.settings.mcp
     if not known.servers and not known.problems:
         return None
     pool = blueprint.host.share(

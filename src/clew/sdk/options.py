@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
@@ -57,6 +57,9 @@ class OwnOptions(TypedDict, total=False):
     """How many background tasks of one kind run at once; more wait for a place. Default: 4."""
     extra_tools: Sequence[Tool]
     """Tools beside the built-in ones; `tools` replaces them."""
+    mcp_servers: Mapping[str, Mapping[str, Any]]
+    """MCP servers beside those of the settings, by name, in the format of the setting
+    `mcpServers`. They are trusted as those of the user's own settings."""
     sandbox: Sandbox | None
     """The sandbox for commands."""
     identity: str

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from clew.runtime.groups import JobGroups
     from clew.runtime.manager import BackgroundTaskManager
     from clew.runtime.protocol import TaskRunner
+    from clew.sdk.roster_writer import RosterWriter
 
 _MOST_FACTS = 12
 _LABEL = 80
@@ -71,6 +72,9 @@ class SessionTasks:
         self._manager: BackgroundTaskManager | None = None
         self._groups: JobGroups | None = None
         self._recorder = _Recorder(session, bus, host)
+        self.make_roster: Callable[[BackgroundTaskManager], RosterWriter | None] | None = None
+        """Makes what lists the tasks for other processes."""
+        self._roster: RosterWriter | None = None
         self.make_durable: Callable[[], TaskRunner | None] | None = None
         """Makes what follows durable tasks; called once."""
 
@@ -90,6 +94,8 @@ class SessionTasks:
                 durable=self.make_durable() if self.make_durable is not None else None,
                 max_concurrent=self._max_concurrent or MAX_CONCURRENT,
             )
+            if self.make_roster is not None:
+                self._roster = self.make_roster(self._manager)
         return self._manager
 
     @property
@@ -154,6 +160,8 @@ class SessionTasks:
             if self._groups is not None:
                 self._groups.close()
             await self._recorder.flush()
+            if self._roster is not None:
+                await self._roster.aclose()
 
     async def _cancel(self, task_id: str) -> None:
         try:
@@ -167,6 +175,8 @@ class SessionTasks:
         if isinstance(event, BackgroundTaskEvent) and (text := make_notice(event)):
             self._session().state.notices.append(text)
         self._bus.publish(event, task_id=task_id)
+        if self._roster is not None:
+            self._roster.follow(event, task_id=task_id)
 
 
 _RECORDED = {

@@ -50,6 +50,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Be this agent of the project instead of the usual assistant."""
     agents: bool = True
     """Give the model the `Agent` tool."""
+    agent_processes: bool = False
+    """Run each subagent in a process of its own."""
     effort: str = ""
     """The reasoning effort; empty for that of the session that is continued, or the default."""
     allowed_tools: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """What runs the background tasks of a session."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -18,6 +19,10 @@ from clew.sdk.session_tasks import SessionTasks
 from clew.stores.record import AGENT_KIND
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from clew.runtime.manager import BackgroundTaskManager
+    from clew.sdk.roster_writer import RosterWriter
 
 
 def make_tasks(
@@ -45,8 +50,23 @@ def make_tasks(
         ],
         max_concurrent=blueprint.options.get("max_background_tasks"),
     )
+    tasks.make_roster = partial(_make_roster_writer, blueprint, setup)
     tasks.make_durable = lambda: make_durable_runner(setup, blueprint)
     return tasks
+
+
+def _make_roster_writer(
+    blueprint: Blueprint, setup: AgentSetup, manager: "BackgroundTaskManager"
+) -> "RosterWriter | None":
+    """Return what lists the tasks for other processes; None if the store keeps no tasks."""
+    from clew.sdk.roster_writer import RosterWriter  # noqa: PLC0415 - see below
+
+    rows = getattr(setup.store, "tasks", None)
+    if rows is None:
+        return None
+    return RosterWriter(
+        rows, host=blueprint.host, control=manager, answer=blueprint.requests.answer
+    )
 
 
 def make_durable_runner(setup: AgentSetup, blueprint: Blueprint) -> TaskRunner | None:
@@ -85,14 +105,26 @@ def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:
     # Most sessions run nothing in the background.
     from clew.runtime.worktree_runner import WorktreeRunner  # noqa: PLC0415
     from clew.runtime.worktrees import GitWorktrees  # noqa: PLC0415
-    from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415
 
     options = blueprint.options
-    make = options.get("subagent_runner_factory", AgentRunner)
+    make = options.get("subagent_runner_factory") or _find_factory(blueprint)
     worktrees = GitWorktrees(blueprint.homes.project(blueprint.cwd) / "worktrees")
     agents: TaskRunner = WorktreeRunner(make(setup), worktrees, setup.hooks)
     given = {runner.kind: runner for runner in options.get("background_task_runners", ())}
     return list(({TaskKind.AGENT: agents} | given).values())
+
+
+def _find_factory(blueprint: Blueprint) -> Callable[[AgentSetup], TaskRunner]:
+    """Return what makes the runner of agents: for this process, or for processes of their own."""
+    from clew.sdk.agent_runner import AgentRunner  # noqa: PLC0415 - see above
+
+    spec = blueprint.options.get("spec")
+    if spec is None or not spec.agent_processes:
+        return AgentRunner
+    from clew.sdk.agent_process_runner import ProcessAgentRunner  # noqa: PLC0415
+
+    own = replace(spec, store=blueprint.options.get("store_address", ""), agent_processes=False)
+    return lambda setup: ProcessAgentRunner(setup, own, blueprint.environ)
 
 
 def _make_process_runner(

@@ -32,7 +32,7 @@ def find_telemetry(settings: Settings, environ: Mapping[str, str]) -> Telemetry 
     except ImportError as error:
         text = "The settings ask for traces, and OpenTelemetry is not installed."
         raise MissingExtra(text, extra="otel") from error
-    return SessionTelemetry(content=wants_content(settings, environ))
+    return SessionTelemetry(content=wants_content(settings, environ), environ=environ)
 
 
 def wants_content(settings: Settings, environ: Mapping[str, str]) -> bool:

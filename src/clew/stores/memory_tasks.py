@@ -16,6 +16,7 @@ from clew.stores.task_protocol import (
     ScheduleRow,
     TaskMessage,
     TaskRow,
+    TaskSignals,
     WorkerRow,
     question_not_open,
     task_lost,
@@ -29,6 +30,8 @@ class MemoryTaskStore:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._rows: dict[str, TaskRow] = {}
+        self._folders: dict[str, str] = {}
+        """Where each task was started; an agent may work in another folder."""
         self._messages: dict[str, list[TaskMessage]] = {}
         self._beats: dict[str, float] = {}
         self._blobs: dict[str, bytes] = {}
@@ -40,6 +43,7 @@ class MemoryTaskStore:
         stored = self._rows.get(task_id)
         if epoch is not None:
             self._check_epoch(task_id, epoch)
+        self._folders.setdefault(task_id, row.state.cwd)
         kept = stored or TaskRow(state=row.state)
         if row.state.status.is_terminal:
             kept = replace(kept, cancel_requested=False, question=None, answer=None)
@@ -67,7 +71,7 @@ class MemoryTaskStore:
             for row in reversed(self._rows.values())
             if (statuses is None or row.state.status in statuses)
             and session_id in (None, row.state.session_id)
-            and cwd in (None, row.state.cwd)
+            and cwd in (None, self._folders[row.state.task_id])
             and kind in (None, row.state.kind)
             and worker in (None, row.worker)
         ]
@@ -76,6 +80,7 @@ class MemoryTaskStore:
     async def delete_task(self, task_id: str) -> None:
         """Delete a task with its messages."""
         self._rows.pop(task_id, None)
+        self._folders.pop(task_id, None)
         self._messages.pop(task_id, None)
 
     async def claim(self, task_id: str, worker: str, *, epoch: int | None = None) -> TaskRow | None:
@@ -97,6 +102,21 @@ class MemoryTaskStore:
     async def find_cancelled(self, task_ids: Collection[str]) -> set[str]:
         """Return which of these tasks were asked to stop."""
         return {one for one in task_ids if one in self._rows and self._rows[one].cancel_requested}
+
+    async def signals(self, task_ids: Collection[str]) -> list[TaskSignals]:
+        """Return what others want of tasks."""
+        rows = [self._rows[one] for one in task_ids if one in self._rows]
+        found = [
+            TaskSignals(
+                task_id=row.state.task_id,
+                cancel_requested=row.cancel_requested,
+                request_id="" if row.question is None else row.question.request_id,
+                answer=row.answer,
+                sent=len(self._messages.get(row.state.task_id, ())),
+            )
+            for row in rows
+        ]
+        return [one for one in found if one.cancel_requested or one.answer or one.sent]
 
     async def ask(
         self, task_id: str, question: PermissionRequest | None, *, epoch: int | None = None

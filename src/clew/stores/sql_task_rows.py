@@ -20,6 +20,7 @@ from clew.stores.sql_leases import LeaseRows
 from clew.stores.task_protocol import (
     TaskMessage,
     TaskRow,
+    TaskSignals,
     question_not_open,
     task_lost,
     task_not_found,
@@ -39,7 +40,7 @@ ON CONFLICT (task_id) DO NOTHING
 RETURNING task_id
 """
 _UPDATE = """
-UPDATE {tasks} SET session_id = :session_id, cwd = :cwd, kind = :kind, status = :status,
+UPDATE {tasks} SET session_id = :session_id, kind = :kind, status = :status,
     worker = :worker, state = :state, spec = :spec, snapshot = :snapshot, updated_at = {seconds}
 WHERE task_id = :task_id
 """
@@ -65,6 +66,10 @@ _REQUEST_CANCEL = (
     " RETURNING task_id"
 )
 _CANCELLED = "SELECT task_id FROM {tasks} WHERE task_id {in_ids} AND cancel_requested <> 0"
+_SIGNALS = """
+SELECT task_id, cancel_requested, request_id, answer, sent FROM {tasks}
+WHERE task_id {in_ids} AND (cancel_requested <> 0 OR answer IS NOT NULL OR sent > 0)
+"""
 _ASK = """
 UPDATE {tasks} SET request_id = :request_id, question = :question, answer = NULL,
     updated_at = {seconds}
@@ -187,6 +192,22 @@ class TaskRows:
         """Return which tasks should end."""
         ids = msgspec.json.encode(list(task_ids)).decode()
         return {task_id for (task_id,) in self._sql.run(connection, _CANCELLED, ids=ids).fetchall()}
+
+    def signals(self, connection: SqlConnection, task_ids: Collection[str]) -> list[TaskSignals]:
+        """Return what others want of tasks."""
+        ids = msgspec.json.encode(list(task_ids)).decode()
+        return [
+            TaskSignals(
+                task_id=task_id,
+                cancel_requested=bool(cancel_requested),
+                request_id=request_id,
+                answer=None if answer is None else _answer.decode(answer),
+                sent=sent,
+            )
+            for task_id, cancel_requested, request_id, answer, sent in self._sql.run(
+                connection, _SIGNALS, ids=ids
+            ).fetchall()
+        ]
 
     def ask(
         self,

@@ -12,7 +12,13 @@ from clew.stores.sql import SqlDatabase, SqlDialect, SqlStatements
 from clew.stores.sql_leases import LeaseRows, SqlLeases
 from clew.stores.sql_task_rows import TaskRows
 from clew.stores.sql_worker_rows import BlobRows, ScheduleRows, WorkerRows
-from clew.stores.task_protocol import ScheduleRow, TaskMessage, TaskRow, WorkerRow
+from clew.stores.task_protocol import (
+    ScheduleRow,
+    TaskMessage,
+    TaskRow,
+    TaskSignals,
+    WorkerRow,
+)
 
 
 class SqlTaskStore:
@@ -91,6 +97,12 @@ class SqlTaskStore:
         if not task_ids:
             return set()
         return await self._database.read(self._tasks.find_cancelled, task_ids)
+
+    async def signals(self, task_ids: Collection[str]) -> list[TaskSignals]:
+        """Return what others want of tasks."""
+        if not task_ids:
+            return []
+        return await self._database.read(self._tasks.signals, task_ids)
 
     async def ask(
         self, task_id: str, question: PermissionRequest | None, *, epoch: int | None = None

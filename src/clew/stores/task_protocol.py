@@ -46,6 +46,18 @@ class TaskMessage(Struct, frozen=True, kw_only=True):
     at: float
 
 
+class TaskSignals(Struct, frozen=True, kw_only=True):
+    """What others want of a task."""
+
+    task_id: str
+    cancel_requested: bool = False
+    request_id: str = ""
+    """The question that `answer` belongs to."""
+    answer: PermissionAnswer | None = None
+    sent: int = 0
+    """The number of the newest message."""
+
+
 class WorkerRow(Struct, frozen=True, kw_only=True):
     """A process that runs tasks."""
 
@@ -106,6 +118,7 @@ class TaskStore(Protocol):
     ) -> list[TaskRow]:
         """Return tasks, the last changed first.
 
+        `cwd` is the folder in which a task was first saved: an agent may work in another one.
         The cost does not grow with the tasks that another status, session, folder or worker
         leaves out, nor with those beyond `limit`.
         """
@@ -139,6 +152,10 @@ class TaskStore(Protocol):
 
     async def find_cancelled(self, task_ids: Collection[str]) -> set[str]:
         """Return which of these tasks were asked to stop; one short query."""
+        ...
+
+    async def signals(self, task_ids: Collection[str]) -> list[TaskSignals]:
+        """Return those of these tasks that others want something of; one short query."""
         ...
 
     async def ask(

@@ -7,11 +7,12 @@ is what makes this possible.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 from opentelemetry import context as otel_context
+from opentelemetry import propagate
 from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import (
@@ -75,6 +76,8 @@ class SessionTelemetry:
 
     Args:
         content: Record prompts, answers, arguments and results, without secrets.
+        environ: Where `TRACEPARENT` names the span that runs belong to, unless another one is
+            current.
         tracers: Where spans go; by default the global provider.
         meters: Where metrics go; by default the global provider.
     """
@@ -83,10 +86,15 @@ class SessionTelemetry:
         self,
         *,
         content: bool = False,
+        environ: Mapping[str, str] | None = None,
         tracers: TracerProvider | None = None,
         meters: MeterProvider | None = None,
     ) -> None:
         self.content = content
+        names = ("traceparent", "tracestate")
+        found = {name: (environ or {}).get(name.upper(), "") for name in names}
+        self.outside = propagate.extract({name: text for name, text in found.items() if text})
+        """The context that the process was started in."""
         self.tracer: Tracer = get_tracer("clew", __version__, tracer_provider=tracers)
         self.instruments = Instruments(meters)
         self.tasks: dict[str, _Task] = {}
@@ -176,11 +184,17 @@ class _SessionSpans:
         self._run = self._telemetry.tracer.start_span(
             f"invoke_agent {name}",
             # A background agent outlives the turn that started it, so it is a trace of its own.
-            context=Context() if spawned_by is not None else None,
+            context=Context() if spawned_by is not None else self._find_parent(),
             links=[Link(spawned_by)] if spawned_by is not None else None,
             attributes=attributes,
         )
         self._enter(self._run)
+
+    def _find_parent(self) -> Context:
+        """Return the current context, or that of the process where nothing is current."""
+        if get_current_span().get_span_context().is_valid:
+            return self._before
+        return self._telemetry.outside
 
     def _end_run(self, result: ExecutionResult | None, error: str) -> None:
         for call_id in list(self._tools):

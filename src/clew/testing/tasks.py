@@ -124,7 +124,7 @@ async def lists_tasks(tasks: TaskStore) -> None:
     third = a_task("3", status=TaskStatus.FAILED, cwd="/two")
     process = replace(third, state=replace(third.state, kind=TaskKind.PROCESS), worker="w")
     await tasks.save_task(process)
-    await tasks.save_task(a_task("1", status=TaskStatus.RUNNING, cwd="/one"))
+    await tasks.save_task(a_task("1", status=TaskStatus.RUNNING, cwd="/worktree"))
 
     assert await ids(tasks.tasks()) == ["1", "3", "2"]
     assert await ids(tasks.tasks(limit=2)) == ["1", "3"]
@@ -192,6 +192,25 @@ async def passes_cancels_on(tasks: TaskStore) -> None:
     await tasks.save_task(a_task("1", status=TaskStatus.CANCELLED))
     assert not (await found(tasks, "1")).cancel_requested
     assert await tasks.find_cancelled(["1"]) == set()
+
+
+async def signals_what_others_want(tasks: TaskStore) -> None:
+    """One query tells a worker of cancels, answers and messages for its tasks."""
+    for task_id in ("1", "2", "3", "4"):
+        await tasks.save_task(a_task(task_id))
+        await tasks.ask(task_id, a_question(f"q{task_id}"))
+    await tasks.request_cancel("1")
+    await tasks.answer("2", "q2", NO)
+    await tasks.send("3", "hello")
+    await tasks.send("3", "again")
+
+    signals = {one.task_id: one for one in await tasks.signals(["1", "2", "3", "4", "gone"])}
+
+    assert sorted(signals) == ["1", "2", "3"]
+    assert signals["1"].cancel_requested
+    assert (signals["2"].request_id, signals["2"].answer) == ("q2", NO)
+    assert (signals["3"].sent, signals["3"].answer) == (2, None)
+    assert await tasks.signals(["4"]) == await tasks.signals([]) == []
 
 
 async def keeps_questions_and_answers(tasks: TaskStore) -> None:
@@ -334,6 +353,7 @@ TASK_STORE_CHECKS: tuple[TaskStoreCheck, ...] = (
     claims_tasks,
     refuses_a_worker_that_lost_its_task,
     passes_cancels_on,
+    signals_what_others_want,
     keeps_questions_and_answers,
     forgets_the_question_of_a_task_that_ended,
     keeps_messages_in_order,

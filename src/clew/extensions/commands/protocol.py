@@ -7,14 +7,15 @@ opening another session, is an `Effect` of its result that the caller applies.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
 from clew.context.policy import Thresholds
 from clew.core.ids import EntryId, SessionId
-from clew.core.tasks import JobGroupState, LogPage, TaskMode, TaskState
+from clew.core.tasks import LogPage, TaskMode, TaskState
 from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.commands.task_protocol import BackgroundTasks
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
@@ -22,6 +23,9 @@ from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.tools.mcp.values import ServerStatus
+
+if TYPE_CHECKING:
+    from clew.runtime.roster import Roster
 
 Safety: TypeAlias = Literal["read-only", "changes-session", "changes-files"]
 """The most that a command may change."""
@@ -172,34 +176,6 @@ class KnownCommands(Protocol):
         ...
 
 
-class BackgroundTasks(Protocol):
-    """The background tasks of a session, as commands use them; a part of `TaskClient`."""
-
-    async def list(self) -> Sequence[TaskState]:
-        """Return all tasks that are not closed, oldest first."""
-        ...
-
-    async def list_groups(self) -> Sequence[JobGroupState]:
-        """Return all job groups, oldest first."""
-        ...
-
-    async def cancel(self, task_id: str, *, reason: str = "") -> TaskState:
-        """Cancel a task and wait for its end."""
-        ...
-
-    async def close(self, task_id: str) -> TaskState:
-        """Remove a task that has ended from the list."""
-        ...
-
-    async def send(self, task_id: str, text: str) -> None:
-        """Pass a message to a task."""
-        ...
-
-    async def read_log(self, task_id: str, *, offset: int = 0) -> LogPage:
-        """Return a page of the output of a process, or of the transcript of an agent."""
-        ...
-
-
 class CommandHost(Protocol):
     """What commands act on: a session and its surroundings."""
 
@@ -261,6 +237,11 @@ class CommandHost(Protocol):
     @property
     def mcp_servers(self) -> Sequence[ServerStatus]:
         """The MCP servers with their states; empty if none is configured."""
+        ...
+
+    @property
+    def roster(self) -> "Roster":
+        """The agents of all sessions that share the store."""
         ...
 
     @property

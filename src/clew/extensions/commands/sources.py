@@ -12,6 +12,7 @@ from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.mcp import MCP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
+from clew.extensions.commands.roster import ROSTER_COMMANDS
 from clew.extensions.commands.session import SESSION_COMMANDS
 from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
 from clew.extensions.commands.transcript import TRANSCRIPT_COMMANDS
@@ -27,6 +28,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *TRANSCRIPT_COMMANDS,
     *MEMORY_COMMANDS,
     *AGENT_COMMANDS,
+    *ROSTER_COMMANDS,
     *BACKGROUND_COMMANDS,
     *MCP_COMMANDS,
 )
