@@ -77,7 +77,9 @@ SLOW: Mapping[str, str] = MappingProxyType(
 """Test files that `make test-fast` leaves out, and why. Single tests carry the marker `slow`
 themselves; tests on PostgreSQL are recognised by their name or parameter."""
 
-SHARED_SERVER = frozenset({"providers/test_recordings", "session/test_on_llama_cpp"})
+SHARED_SERVER = frozenset(
+    {"providers/test_recordings", "runtime/test_durable_workers", "session/test_on_llama_cpp"}
+)
 """Test files whose tests share a fixture that takes seconds to set up."""
 
 

@@ -352,6 +352,8 @@ async def test_mcp_servers_of_the_editor_are_servers_of_the_session(tmp_path: Pa
     server = acp.schema.McpServerStdio(
         name="own", command=sys.executable, args=[str(program)], env=[]
     )
+    (tmp_path / "clew").mkdir()
+    (tmp_path / "clew" / "clew.toml").write_text("[mcp]\nstartupWait = 60000\n")
     async with fake_openai(text_response("ok")) as model, connect(tmp_path, model.url) as desk:
         opened = await desk.agent.new_session(cwd=str(desk.cwd), mcp_servers=[server])
         await desk.ask(opened.session_id, "hi")
@@ -412,6 +414,24 @@ async def test_a_second_prompt_waits_and_a_third_is_refused(tmp_path: Path) -> N
             await desk.agent.cancel(session_id=session_id)
 
     assert ends == ["-32600", "cancelled", "cancelled"]
+
+
+async def test_closing_a_session_ends_its_turn(tmp_path: Path) -> None:
+    answer, _ = stalling("Half")
+    async with fake_openai(answer) as server, connect(tmp_path, server.url) as desk:
+        session_id = await desk.open()
+        ends: list[str] = []
+
+        async def ask() -> None:
+            ends.append((await desk.ask(session_id, "talk")).stop_reason)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            while desk.editor.text() != "Half":
+                await anyio.lowlevel.checkpoint()
+            await desk.agent.close_session(session_id=session_id)
+
+    assert ends == ["cancelled"]
 
 
 async def test_wrong_lines_get_errors_and_the_connection_lives(tmp_path: Path) -> None:

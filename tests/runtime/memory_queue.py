@@ -58,6 +58,9 @@ class MemoryQueue:
     async def prune(self, *, before: str) -> int:
         return 0
 
+    async def share(self, workers: int) -> None:
+        pass
+
     async def aclose(self) -> None:
         pass
 

@@ -47,6 +47,22 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with a worker, for tests that leave the worker alone."""
+    folder = tmp_path_factory.mktemp("served")
+    address = str(folder / "sessions.db")
+    with run_cluster(folder, address, silent_after=SILENT, park_after=0.1) as made:
+        anyio.run(start, made)
+        yield made
+
+
+@pytest.fixture
+async def crew(served: Cluster) -> AsyncGenerator[Agents, None]:
+    async with open_agents(served) as opened:
+        yield opened
+
+
 @pytest.fixture
 async def agents(cluster: Cluster) -> AsyncGenerator[Agents, None]:
     async with open_agents(cluster) as opened:
@@ -75,6 +91,7 @@ async def kill_one_of_three(cluster: Cluster) -> None:
         assert await agents.check() == []
 
 
+@pytest.mark.req("DST-2")
 async def test_all_agents_finish_when_a_worker_is_killed(cluster: Cluster) -> None:
     await kill_one_of_three(cluster)
 
@@ -86,7 +103,7 @@ async def test_all_agents_finish_when_a_worker_is_killed_on_postgres(
         await kill_one_of_three(cluster)
 
 
-@pytest.mark.req("BGT-5")
+@pytest.mark.req("DST-2")
 async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writing(
     cluster: Cluster, agents: Agents
 ) -> None:
@@ -109,50 +126,46 @@ async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writ
     assert await agents.check() == []
 
 
-async def test_cancelling_interrupts_a_tool_that_runs(cluster: Cluster, agents: Agents) -> None:
-    await start(cluster)
-    state = await agents.start(agents.request(1, more=", 60 s each"))
-    await agents.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
+@pytest.mark.req("DST-2")
+async def test_cancelling_interrupts_a_tool_that_runs(served: Cluster, crew: Agents) -> None:
+    state = await crew.start(crew.request(11, more=", 60 s each"))
+    await crew.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
 
-    await agents.durable.cancel(state.task_id)
+    await crew.durable.cancel(state.task_id)
 
-    row = await agents.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
+    row = await crew.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
     assert row.state.status is TaskStatus.CANCELLED
-    assert not (cluster.project / "agent-1.txt").exists()
+    assert not (served.project / "agent-11.txt").exists()
 
 
 async def test_a_question_parks_an_agent_until_it_is_answered(
-    cluster: Cluster, agents: Agents
+    served: Cluster, crew: Agents
 ) -> None:
-    await start(cluster)
-    request = agents.request(1, steps=2)
-    state = await agents.start(request, permission_mode="default")
+    request = crew.request(12, steps=2)
+    state = await crew.start(request, permission_mode="default")
 
-    waiting = await agents.wait_for(
+    waiting = await crew.wait_for(
         state.task_id, lambda row: row.question is not None and not row.worker
     )
     assert waiting.question is not None
     assert waiting.state.status is TaskStatus.WAITING_PERMISSION
     answer = PermissionAnswer(approval=Approval.ONCE)
-    await agents.durable.answer(state.task_id, waiting.question.request_id, answer)
+    await crew.durable.answer(state.task_id, waiting.question.request_id, answer)
 
-    row = await agents.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
+    row = await crew.wait_for(state.task_id, lambda row: row.state.status.is_terminal)
     assert row.state.status is TaskStatus.COMPLETED
-    assert (cluster.project / "agent-1.txt").read_text() == "agent 1 step 1\n"
+    assert (served.project / "agent-12.txt").read_text() == "agent 12 step 1\n"
     assert row.epoch > waiting.epoch
 
 
-async def test_a_message_continues_an_agent_that_has_ended(
-    cluster: Cluster, agents: Agents
-) -> None:
-    await start(cluster)
-    state = await agents.spawn(1)
-    await agents.wait()
+async def test_a_message_continues_an_agent_that_has_ended(served: Cluster, crew: Agents) -> None:
+    state = await crew.spawn(13)
+    await crew.wait()
 
-    await agents.durable.send(state.task_id, "one more thing")
-    await agents.wait()
+    await crew.durable.send(state.task_id, "one more thing")
+    await crew.wait()
 
-    store = open_store(cluster.address)
+    store = open_store(served.address)
     _, entries = await store.load(SessionId(state.task_id))
     await store.aclose()
     said = [
@@ -162,7 +175,7 @@ async def test_a_message_continues_an_agent_that_has_ended(
     ]
     assert [text.endswith("one more thing") for text in said] == [False, True]
     assert sum(isinstance(one.body, Noted) for one in entries) == 1
-    assert await agents.check() == []
+    assert await crew.check() == []
 
 
 async def test_a_worker_that_is_ended_hands_its_agents_back(
@@ -185,7 +198,7 @@ async def test_a_worker_that_is_ended_hands_its_agents_back(
     assert await agents.check() == []
 
 
-@pytest.mark.req("AGT-3")
+@pytest.mark.req("DST-2", "AGT-3")
 async def test_uncommitted_files_of_a_dead_worker_are_in_the_worktree_of_its_successor(
     cluster: Cluster, agents: Agents
 ) -> None:
@@ -211,25 +224,24 @@ async def test_uncommitted_files_of_a_dead_worker_are_in_the_worktree_of_its_suc
     assert text == "agent 1 step 1\nagent 1 step 3\n"
 
 
-@pytest.mark.req("BGT-1")
+@pytest.mark.req("BGT-5")
 async def test_a_manager_follows_durable_agents_and_finds_them_again(
-    cluster: Cluster, agents: Agents
+    served: Cluster, crew: Agents
 ) -> None:
-    gate, store = cluster.folder / "gate", open_store(cluster.address)
-    await start(cluster)
+    gate, store = served.folder / "gate-14", open_store(served.address)
     published: list[Event] = []
 
     def publish(event: Event, *, task_id: str = "") -> None:
         published.append(event)
 
     def manager() -> BackgroundTaskManager:
-        runner = DurableRunner(agents.durable, store, session=lambda: to_builtins(cluster.spec()))
+        runner = DurableRunner(crew.durable, store, session=lambda: to_builtins(served.spec()))
         return BackgroundTaskManager([], durable=runner, publish=publish)
 
     first = manager()
-    request = agents.request(1, more=f", step 3 waits for {gate}")
+    request = crew.request(14, more=f", step 3 waits for {gate}")
     task_id = (await first.spawn(request)).task_id
-    await agents.wait_for(task_id, lambda row: row.state.action.startswith("Bash"))
+    await crew.wait_for(task_id, lambda row: row.state.action.startswith("Bash"))
     left = first.get(task_id)
     await first.shutdown()
     gate.touch()
@@ -240,30 +252,29 @@ async def test_a_manager_follows_durable_agents_and_finds_them_again(
     await second.shutdown()
     await store.aclose()
 
-    assert (ended.status, ended.result) == (TaskStatus.COMPLETED, "agent 1 is done")
-    assert "agent 1 is done" in log.lines
+    assert (ended.status, ended.result) == (TaskStatus.COMPLETED, "agent 14 is done")
+    assert "agent 14 is done" in log.lines
     said = [one.text for one in published if isinstance(one, TextDelta)]
-    assert said == ["agent 1 is done"]
+    assert said == ["agent 14 is done"]
 
 
 @pytest.mark.req("AGT-2")
-async def test_a_durable_agent_of_a_session_outlives_it(cluster: Cluster, agents: Agents) -> None:
-    gate = cluster.folder / "gate"
-    await start(cluster)
-    prompt = agents.request(1, more=f", step 3 waits for {gate}").prompt
-    async with launch(cluster.spec(), environ=cluster.environ) as launched:
+async def test_a_durable_agent_of_a_session_outlives_it(served: Cluster, crew: Agents) -> None:
+    gate = served.folder / "gate-15"
+    prompt = crew.request(15, more=f", step 3 waits for {gate}").prompt
+    async with launch(served.spec(), environ=served.environ) as launched:
         boss = launched.session.get_session_id()
         await launched.session.execute(f"/agent run --durable --detach {prompt}")
         [state] = launched.session.parts.tasks.manager.list()
-        await agents.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
+        await crew.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
     gate.touch()
-    await agents.wait()
+    await crew.wait()
 
-    async with launch(replace(cluster.spec(), resume=boss), environ=cluster.environ) as launched:
+    async with launch(replace(served.spec(), resume=boss), environ=served.environ) as launched:
         with anyio.fail_after(60):
             ended = await launched.session.parts.tasks.manager.wait(state.task_id)
 
-    assert (ended.status, ended.result) == (TaskStatus.COMPLETED, "agent 1 is done")
+    assert (ended.status, ended.result) == (TaskStatus.COMPLETED, "agent 15 is done")
 
 
 async def wait_for_snapshot(agents: Agents, task_id: str, project: Path, file: str) -> None:

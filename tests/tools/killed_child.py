@@ -7,12 +7,17 @@ import anyio
 
 from clew import Session
 from clew.core.permissions import PermissionMode
+from clew.core.tasks import TaskKind
 from clew.hooks.context import HookContext
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import HookSource, read_hooks
 from clew.providers.scripted import ScriptedProvider, call_reply
+from clew.runtime.manager import BackgroundTaskManager
+from clew.runtime.process_runner import ProcessRunner
+from clew.runtime.protocol import TaskRequest
 from clew.session.gate import Gate
 from clew.tools.builtin import builtin_tools
+from clew.tools.protocol import ToolContext
 from clew.tools.sandbox.policy import SandboxMode, SandboxPolicy
 from clew.tools.sandbox.selection import Sandbox
 
@@ -20,7 +25,9 @@ SETTINGS = '{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "comm
 
 
 async def main(kind: str, folder: Path) -> None:
-    """Run the script `x` of the folder, as a command of the model or as a hook."""
+    """Run the script `x` of the folder: as a command of the model, a hook or in the background."""
+    if kind == "background":
+        await run_in_background(folder)
     mode = SandboxMode.ON if kind == "sandbox" else SandboxMode.OFF
     settings = SETTINGS if kind == "hook" else "{}"
     session = Session(
@@ -38,6 +45,16 @@ async def main(kind: str, folder: Path) -> None:
         sys.stdout.write(await session.run("go"))
         sys.stdout.flush()
         await anyio.sleep_forever()
+
+
+async def run_in_background(folder: Path) -> None:
+    """Run the script as a background task."""
+    context = ToolContext(cwd=folder)
+    sandbox = Sandbox(SandboxPolicy(mode=SandboxMode.OFF))
+    runner = ProcessRunner(folder / "logs", context=lambda: context, sandbox=sandbox)
+    manager = BackgroundTaskManager([runner])
+    await manager.spawn(TaskRequest(kind=TaskKind.PROCESS, prompt="sh x"))
+    await anyio.sleep_forever()
 
 
 if __name__ == "__main__":

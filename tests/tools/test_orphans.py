@@ -49,7 +49,7 @@ def running(kind: str, folder: Path, script: str) -> Iterator["subprocess.Popen[
 
 @pytest.mark.slow("kills processes")
 @pytest.mark.parametrize("name", SCRIPTS)
-@pytest.mark.parametrize("kind", ["plain", "sandbox", "hook"])
+@pytest.mark.parametrize("kind", ["plain", "sandbox", "hook", "background"])
 async def test_a_killed_clew_leaves_no_process_of_a_running_call(
     kind: str, name: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
 import pytest
@@ -28,6 +29,8 @@ from clew.core.events import (
 from clew.core.ids import CallId, EntryId, RunId
 from clew.core.permissions import Approval, Risk
 from clew.core.results import ExecutionResult
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
+from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem
 from clew.tui.blocks import Block
 from clew.tui.options import TerminalOptions
@@ -404,3 +407,33 @@ async def test_a_skill_that_is_sent_before_the_commands_are_known_is_printed_onc
         await seen.press(f"/review main{ENTER}")
         await seen.receive(UserMessage(text="/review main", run_id=RunId("run1")))
         assert [one for one in seen.window.lines_so_far if "/review" in one] == ["❯ /review main"]
+
+
+def a_task(stage: TaskStage, *, text: str = "", **facts: Any) -> BackgroundTaskEvent:
+    state = TaskState(task_id="task-1", kind=TaskKind.PROCESS, label="make test", **facts)
+    return BackgroundTaskEvent(task_id="task-1", agent="", stage=stage, text=text, state=state)
+
+
+@pytest.mark.req("TUI-1", "BGT-2")
+async def test_an_idle_session_shows_its_background_tasks_and_their_ends_at_once(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, columns=70) as seen:
+        await seen.press("half a line")
+        await seen.receive(a_task(TaskStage.CREATED), a_task(TaskStage.STARTED))
+        await seen.receive(a_task(TaskStage.UPDATED, preview="3 passed"))
+        running = seen.window.lines_so_far
+        asked = a_task(TaskStage.WAITING, text="Bash rm", status=TaskStatus.WAITING_PERMISSION)
+        await seen.receive(asked)
+        asking = seen.window.lines_so_far
+        await seen.receive(a_task(TaskStage.COMPLETED, text="4 passed"))
+        ended = seen.window.lines_so_far
+
+    assert any("make test · " in line and line.endswith("→ 3 passed") for line in running)
+    assert running[-1].endswith(" · 1 task")
+    assert "? make test · waits for your answer" in asking
+    assert asking[-1].endswith(" · 1 task, 1 asking")
+    assert any("make test (task-1) is done" in line for line in ended)
+    assert "  4 passed  /background read task-1" in ended
+    assert "half a line" in ended[-2]
+    assert "task" not in ended[-1]

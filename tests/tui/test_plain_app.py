@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from clew.cli.main import main
 from clew.core.events import Envelope, Event, ToolEnded, ToolStarted, Warned
 from clew.core.ids import CallId, SessionId
+from clew.core.task_events import BackgroundTaskEvent, TaskStage
+from clew.core.tasks import TaskKind, TaskState
 from clew.core.todos import TodoItem
 from clew.sdk.client import CommandOutcome, CopyText, PickSession, SessionClient
 from clew.tui.leave import Pick, Quit
@@ -186,3 +188,31 @@ def test_ctrl_c_is_handled_as_before_after_the_prompt(
 
     assert "/compact" in capfd.readouterr().out
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def a_task(stage: TaskStage, *, text: str = "") -> BackgroundTaskEvent:
+    state = TaskState(task_id="task-1", kind=TaskKind.PROCESS, label="make test")
+    return BackgroundTaskEvent(task_id="task-1", agent="", stage=stage, text=text, state=state)
+
+
+@pytest.mark.req("BGT-2")
+def test_a_task_that_ends_while_a_line_is_read_is_hinted_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = make_app(FakeSession(), a_task(TaskStage.STARTED))
+    ends = [a_task(TaskStage.UPDATED), a_task(TaskStage.COMPLETED, text="4 passed")]
+    seen: list[str] = []
+
+    def arrive() -> None:
+        for event in ends:
+            app.receive(Envelope(seq=9, session_id=SessionId("s1"), at=9.0, event=event))
+        seen.append(capsys.readouterr().out)
+
+    monkeypatch.setattr("sys.stdin", Keyboard(arrive))
+    app.run()
+
+    shown = capsys.readouterr().out
+    assert seen[0].count("press Enter to see it") == 1
+    assert "a background task has ended; press Enter to see it" in seen[0]
+    assert "make test (task-1) is done" in shown
+    assert "4 passed" in shown

@@ -228,6 +228,8 @@ class Connection:
                 await handler(message.method or "", message.params)
             except (RpcError, ClewError) as error:
                 logger.warning("%s failed: %s", message.method, error)
+            except Exception:
+                logger.exception("%s failed", message.method)
             return
         number = message.id
         with anyio.CancelScope() as scope:

@@ -3,9 +3,10 @@
 from contextlib import aclosing
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from clew.acp.connection import INTERNAL_ERROR, INVALID_REQUEST, Connection, RpcError
+from clew.acp.connection import INVALID_REQUEST, Connection, RpcError
 from clew.acp.content import (
     AgentMessageChunk,
     ConfigUpdate,
@@ -19,8 +20,6 @@ from clew.acp.history import map_history, sum_costs
 from clew.acp.messages import (
     PromptResult,
     SessionResult,
-    StopReason,
-    TurnUsage,
     UpdateParams,
 )
 from clew.acp.options import (
@@ -35,6 +34,7 @@ from clew.acp.options import (
 from clew.acp.permissions import Questions, make_question
 from clew.acp.prompts import make_prompt
 from clew.acp.tool_calls import fence
+from clew.acp.turns import Turn, Turns
 from clew.acp.updates import EventMapper, make_plan
 from clew.core.errors import EventsExpired, QueueFull, SessionError
 from clew.core.events import (
@@ -46,28 +46,12 @@ from clew.core.events import (
     RunInterrupted,
     SessionUpdated,
 )
-from clew.core.ids import EntryId, RunId
+from clew.core.ids import EntryId
 from clew.core.permissions import PermissionMode
-from clew.core.results import ExecutionResult
 from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
 from clew.sdk.spec import EFFORTS
 
 _PAGE = 10_000
-_STOP_REASONS: dict[str, StopReason] = {"length": "max_tokens", "refused": "refusal"}
-_FAILURES: dict[str, StopReason] = {
-    "PromptCancelled": "cancelled",
-    "SessionClosed": "cancelled",
-    "TurnLimitReached": "max_turn_requests",
-}
-
-
-class _Turn:
-    """A prompt that waits for its end."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.ended = anyio.Event()
-        self.ending: ExecutionResult | RunFailed | None = None
 
 
 class EditorSession:
@@ -98,8 +82,7 @@ class EditorSession:
         self._position = snapshot.seq
         self._mapper = EventMapper(self.cwd)
         self._mode, self._name = str(snapshot.mode), snapshot.name
-        self._turns: dict[RunId, _Turn] = {}
-        self._preparing: set[_Turn] = set()
+        self._turns = Turns()
         self._questions = Questions(client, connection, tasks)
         self._is_shown = False
 
@@ -138,24 +121,25 @@ class EditorSession:
         Raises:
             RpcError: The run failed, or a prompt waits already.
         """
-        turn = _Turn()
-        self._preparing.add(turn)
         try:
-            return await self._run(turn, blocks)
+            with self._turns.begin() as turn:
+                return await self._run(turn, blocks)
         except QueueFull as error:
             raise RpcError(INVALID_REQUEST, str(error)) from error
         except anyio.get_cancelled_exc_class():
             # The editor is gone, or does not want the result.
             self._client.abort()
             raise
-        finally:
-            self._preparing.discard(turn)
 
     def cancel(self) -> None:
         """Abort what runs, what waits, and what has just arrived."""
-        for turn in (*self._preparing, *self._turns.values()):
-            turn.cancelled = True
+        self._turns.cancel()
         self._client.abort()
+
+    async def end_turns(self) -> None:
+        """Abort every turn and wait until the editor has its result."""
+        self.cancel()
+        await self._turns.drain()
 
     async def set_option(self, name: str, value: str) -> SessionResult:
         """Change an option; returns all of them.
@@ -176,7 +160,7 @@ class EditorSession:
             raise ValueError(f"there is no value {value!r} for {name!r}")
         return await self.describe()
 
-    async def _run(self, turn: _Turn, blocks: tuple[ContentBlock, ...]) -> PromptResult:
+    async def _run(self, turn: Turn, blocks: tuple[ContentBlock, ...]) -> PromptResult:
         prompt = make_prompt(blocks, self.cwd)
         if (
             prompt.text.startswith("/")
@@ -191,14 +175,10 @@ class EditorSession:
             run_id = outcome.run_id
         else:
             run_id = await self._client.submit(prompt)
-        self._turns[run_id] = turn
-        try:
-            if turn.cancelled:
-                self._client.abort()
-            await turn.ended.wait()
-        finally:
-            del self._turns[run_id]
-        return _describe_end(turn.ending)
+        self._turns.start(run_id, turn)
+        if turn.cancelled:
+            self._client.abort()
+        return await turn.wait()
 
     async def _show_state(self) -> None:
         """Show what an editor gets once the session is open: gauge, plan and commands."""
@@ -228,8 +208,7 @@ class EditorSession:
             self._ask(request, "")
         self.show(self._mapper.usage(snapshot.context))
         if not snapshot.executing:
-            for turn in self._turns.values():
-                turn.ended.set()
+            self._turns.end_all()
 
     async def _handle(self, envelope: Envelope) -> None:
         for update in self._mapper.map(envelope):
@@ -242,19 +221,13 @@ class EditorSession:
             case _ if envelope.task_id:
                 pass
             case RunCompleted(result=result) | RunInterrupted(result=result):
-                self._end(result.run_id, result)
+                self._turns.end(result.run_id, result)
             case RunFailed(run_id=run_id) as failure:
-                self._end(run_id, failure)
+                self._turns.end(run_id, failure)
             case SessionUpdated() as changed:
                 await self._show_settings(changed)
             case _:
                 pass
-
-    def _end(self, run_id: RunId, ending: ExecutionResult | RunFailed) -> None:
-        turn = self._turns.get(run_id)
-        if turn is not None:
-            turn.ending = ending
-            turn.ended.set()
 
     async def _show_settings(self, changed: SessionUpdated) -> None:
         if changed.mode != self._mode:
@@ -289,31 +262,3 @@ async def _read_history(client: SessionClient) -> list[HistoryEntry]:
         found += page
         last = EntryId(int(page[-1].id.partition(".")[0]))
     return found
-
-
-def _describe_end(ending: ExecutionResult | RunFailed | None) -> PromptResult:
-    match ending:
-        case None:
-            return PromptResult(stop_reason="end_turn")
-        case RunFailed(error_type=error_type) if error_type in _FAILURES:
-            return PromptResult(stop_reason=_FAILURES[error_type])
-        case RunFailed(message=message, error_type=error_type):
-            raise RpcError(INTERNAL_ERROR, message, {"type": error_type})
-        case ExecutionResult(interrupted=True):
-            return PromptResult(stop_reason="cancelled", usage=_count_tokens(ending))
-        case ExecutionResult(stop_reason=reason):
-            stop = _STOP_REASONS.get(reason, "end_turn")
-            return PromptResult(stop_reason=stop, usage=_count_tokens(ending))
-
-
-def _count_tokens(result: ExecutionResult) -> TurnUsage | None:
-    usage = result.usage
-    if usage is None or usage.kind != "exact":
-        return None
-    return TurnUsage(
-        total_tokens=usage.total_tokens,
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        cached_read_tokens=usage.cache_read_tokens,
-        cached_write_tokens=usage.cache_write_tokens,
-    )

@@ -1,5 +1,6 @@
 """The sessions that an editor has open, and those that are stored."""
 
+import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -36,6 +37,8 @@ from clew.core.text import one_line
 from clew.sdk.launch import launch
 from clew.sdk.session_admin import StoredSession, list_sessions, project_store
 from clew.sdk.spec import SessionSpec
+
+logger = logging.getLogger(__name__)
 
 _PAGE = 50
 _MAX_TITLE = 200
@@ -212,7 +215,13 @@ class Sessions:
                 files.session_id = session.id
                 task_status.started(session)
                 await session.closing.wait()
+                await session.end_turns()
                 tasks.cancel_scope.cancel()
+        except Exception:
+            # Before the session is open, this is the answer to the editor's request.
+            if session is None:
+                raise
+            logger.exception("the session %s has failed", session.id)
         finally:
             if session is not None:
                 self._open.pop(session.id, None)

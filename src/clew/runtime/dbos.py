@@ -38,7 +38,8 @@ VERSION = "1"
 """Changes only when workers of different versions cannot serve the same queue."""
 _WORKFLOW = "run_task"
 _POLL = 0.1
-"""Seconds between two looks of a worker at the queue."""
+"""Seconds between two looks of a worker at the queue, if it is the only one."""
+_SLOWEST_POLL = 10.0
 _MIGRATION_SECONDS = 60.0
 _SHUTDOWN_SECONDS = 5.0
 _PRUNE_BATCH = 500
@@ -187,6 +188,17 @@ class DbosScheduler:
         if ids := [one.workflow_id for one in found]:
             await self._call(lambda client: client.delete_workflows(ids))
         return len(ids)
+
+    async def share(self, workers: int) -> None:
+        """Let workers poll in turns: together as often as one alone, each at most every 10 s."""
+        wanted = min(_SLOWEST_POLL, _POLL * max(1, workers))
+
+        def set_interval(client: DBOSClient) -> None:
+            queue = client.retrieve_queue(QUEUE)
+            if queue is not None and queue.polling_interval_sec != wanted:
+                queue.set_polling_interval_sec(wanted)
+
+        await self._call(set_interval)
 
     async def aclose(self) -> None:
         """Close the connections; the tasks stay in the queue."""

@@ -188,7 +188,7 @@ class Worker:
         await self._running.check_claims()
 
     async def _fire_schedules(self) -> None:
-        if self._next_time is not None:
+        if self._next_time is not None and self._watchdog.is_lookout:
             await fire_schedules(self._durable, self._next_time)
 
 

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 PREFIX = "worker-"
 """Begins the names of workers; sessions that run tasks themselves are in the same list."""
 _WAITING = (TaskStatus.QUEUED,)
+_LOOKOUTS = 3
+"""How many workers look for silent ones at every heartbeat; the others seldom do."""
+_SELDOM = 10
 _SWEEP_BATCH = 500
 
 
@@ -51,6 +54,10 @@ class WorkQueue(Scheduler, Protocol):
 
     async def prune(self, *, before: str) -> int:
         """Forget runs that ended before that time (ISO 8601); returns how many."""
+        ...
+
+    async def share(self, workers: int) -> None:
+        """Let that many workers look for tasks so often that the database can bear it."""
         ...
 
 
@@ -84,14 +91,25 @@ class WorkerWatchdog:
         self._queue = queue
         self._worker = worker
         self._times = times
+        self._skips = 0
+
+    @property
+    def is_lookout(self) -> bool:
+        """True for one of the first workers, which do what has to be done once."""
+        return not self._skips
 
     async def take_over_silent(self) -> None:
         """Take over the tasks of silent workers, if this is the worker that does it."""
+        if self._skips:
+            self._skips -= 1
+            return
         known = await find_workers(self._tasks)
         silent = [
             one.worker for one in known if one.has_ended or one.silent > self._times.silent_after
         ]
         alive = [one.worker for one in known if one.worker not in silent]
+        if sum(one < self._worker for one in alive) >= _LOOKOUTS:
+            self._skips = _SELDOM - 1
         if silent and min(alive, default="") == self._worker:
             for worker in silent:
                 await self._take_over(worker, await self._queue.find_runs(worker))
@@ -113,6 +131,7 @@ class WorkerWatchdog:
         ids = [one.state.task_id for one in rows if one.state.durable and one.updated_at < old]
         for task_id in await self._queue.submit_lost(ids):
             logger.warning("task %s was not in the queue; submitted it", task_id)
+        await self._queue.share(len(alive))
         before = datetime.now(UTC) - timedelta(seconds=self._times.keep_runs)
         await self._queue.prune(before=before.isoformat())
 

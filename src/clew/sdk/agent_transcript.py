@@ -10,6 +10,7 @@ from clew.core.ids import SessionId
 from clew.core.messages import Message, Role
 from clew.core.tasks import LogPage, TaskErrorCategory
 from clew.core.text import pluralize
+from clew.runtime.log_pages import take_page
 from clew.session.session import Session
 from clew.stores.protocol import Store
 
@@ -21,6 +22,8 @@ _MOST_FILES = 50
 async def read_transcript(store: Store, agent_id: str, *, offset: int, limit: int) -> LogPage:
     """Return a page of an agent's transcript; pages do not change while it works.
 
+    A negative offset counts from the end.
+
     Raises:
         BackgroundTaskError: The store has no session of that id.
     """
@@ -31,14 +34,7 @@ async def read_transcript(store: Store, agent_id: str, *, offset: int, limit: in
             f"{agent_id} has not written anything yet", category=TaskErrorCategory.VALIDATION
         ) from None
     lines = [line for entry in entries for line in format_entry(entry)]
-    shown = tuple(lines[offset : offset + limit])
-    end = offset + len(shown)
-    return LogPage(
-        task_id=agent_id,
-        lines=shown,
-        offset=offset,
-        next_offset=end if end < len(lines) else None,
-    )
+    return take_page(agent_id, lines, offset=offset, limit=limit)
 
 
 def format_entry(entry: Entry) -> Iterator[str]:

@@ -18,6 +18,10 @@ from clew.sdk.durable_agent import DurableAgent
 from clew.sdk.durable_store import find_tasks, require_durable
 from clew.sdk.session_store import ProjectStore, project_store
 
+_BEATS = 5
+"""Heartbeats in the time after which a worker counts as dead."""
+_SLOWEST_BEAT = 10.0
+
 
 class WorkerSpec(Struct, frozen=True, kw_only=True):
     """What a worker serves."""
@@ -80,7 +84,8 @@ async def _serve(
 
     queue = DbosScheduler(tasks, address)
     name = new_worker_name(spec.name)
-    times = WorkerTimes(silent_after=spec.silent_after)
+    beat = min(_SLOWEST_BEAT, spec.silent_after / _BEATS)
+    times = WorkerTimes(silent_after=spec.silent_after, heartbeat=beat)
     worker = Worker(tasks, queue, run_agent, name=name, times=times, next_time=find_next_run)
     try:
         async with anyio.create_task_group() as group:

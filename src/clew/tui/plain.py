@@ -7,13 +7,14 @@ it: during a run it aborts the run, and pressed twice at the prompt it exits.
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from itertools import chain, takewhile
 from queue import SimpleQueue
 from types import FrameType
 from typing import TypeAlias, TypeVar
 
-from clew.core.events import Envelope, PermissionRequest, PermissionResolved
+from clew.core.events import Envelope, Event, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
 from clew.sdk.client import CopyText, SessionClient, SessionSnapshot
 from clew.tui.blocks import Block, CommandReply, UserPrompt
@@ -23,6 +24,7 @@ from clew.tui.leave import Leave, Quit, leave_for
 from clew.tui.line_reader import LineReader
 from clew.tui.plain_questions import ask_in_lines
 from clew.tui.rendering import render_block
+from clew.tui.running_tasks import describe_attention
 from clew.tui.standard_output import OutputLost, write_out
 from clew.tui.status import StatusTracker, status_line
 from clew.tui.theme import Theme
@@ -76,6 +78,8 @@ class PlainApp:
     def receive(self, envelope: Envelope) -> None:
         """Take an event of the session; called from any thread."""
         self._inbox.put(envelope)
+        if self._lines.is_reading:
+            _show_hint(envelope.event)
 
     def run(self, first: str = "") -> Leave:
         """Read lines and carry them out, until the user leaves or opens another session.
@@ -233,3 +237,10 @@ class PlainApp:
             write_out("\n")
             self._is_aborting = True
         return None
+
+
+def _show_hint(event: Event) -> None:
+    """Say that something waits; the line that is being read cannot be interrupted."""
+    if hint := describe_attention(event):
+        with suppress(OutputLost):
+            write_out(f"\n{hint}; press Enter to see it\n")

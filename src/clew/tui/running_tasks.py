@@ -33,6 +33,17 @@ def changes_list(event: Event) -> bool:
     return isinstance(event, BackgroundTaskEvent) and event.stage in _LISTED
 
 
+def describe_attention(event: Event) -> str:
+    """Return what a user who reads nothing at the moment should know; mostly nothing."""
+    match event:
+        case BackgroundTaskEvent(stage=stage, state=TaskState(mode="background")):
+            if stage is TaskStage.WAITING:
+                return "a background task asks for permission"
+            return "a background task has ended" if stage in _ENDS else ""
+        case _:
+            return ""
+
+
 class RunningTasks:
     """The tasks that have not ended, and what to tell about their changes."""
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from clew.context.policy import Thresholds
 from clew.core.ids import EntryId, SessionId
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.commands.task_protocols import AgentControl, BackgroundTasks
+from clew.extensions.commands.task_protocol import AgentControl, BackgroundTasks
 from clew.extensions.memory import ProjectMemory
 from clew.extensions.skills import Skill
 from clew.session.gate import Gate
@@ -239,11 +239,7 @@ class CommandHost(Protocol):
 
     @property
     def roster(self) -> "Roster":
-        """The agents of all sessions that share the store.
-
-        Raises:
-            ConfigError: The store keeps no list of agents.
-        """
+        """The agents of all sessions that share the store."""
         ...
 
     @property

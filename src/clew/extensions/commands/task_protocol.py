@@ -1,4 +1,4 @@
-"""What commands use of a session's background tasks and subagents."""
+"""The background tasks of a session, as commands see them."""
 
 from collections.abc import Sequence
 from typing import Protocol
