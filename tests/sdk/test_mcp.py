@@ -436,6 +436,70 @@ async def test_a_server_of_an_old_protocol_works(place: Place) -> None:
     assert await run(place, call("echo", "old")) == ["old"]
 
 
+async def test_a_server_that_ends_at_an_unknown_question_is_asked_in_the_old_way(
+    place: Place,
+) -> None:
+    configure(place, user={"plain": describe_server("strict")})
+
+    assert await run(place, call("echo", "hi")) == ["hi"]
+
+
+async def test_a_search_waits_for_a_server_that_starts_slowly(place: Place) -> None:
+    gate = place.project / "go"
+    configure(
+        place,
+        user={"plain": describe_server("waiting", env={"MCP_GATE": str(gate)})},
+        mcp={"startupWait": 0},
+    )
+    session = place.session([call_reply(("ToolSearch", {"query": "echo"})), "done"])
+    session.on("tool_start", lambda _: gate.touch())
+
+    with anyio.fail_after(60):
+        async with session:
+            await session.run("go")
+            (said,) = results(session)
+
+    (search,) = [spec for spec in place.provider.requests[0].tools if spec.name == "ToolSearch"]
+    assert "plain: starting, a search waits for it" in search.description
+    assert "mcp__plain__echo" in said
+
+
+async def test_a_resumed_session_declares_the_same_tools(place: Place) -> None:
+    configure(place)
+    with anyio.fail_after(60):
+        async with place.session(["one"]) as session:
+            await session.run("first")
+            name, first = session.get_session_id(), place.provider.requests[0]
+        async with place.session(["two"], resume_session_id=name) as session:
+            await session.run("second")
+            kinds = [type(entry.body).__name__ for entry in session.session.journal.entries]
+
+    assert place.provider.requests[0].tools == first.tools
+    assert kinds.count("SetupChanged") == 2
+    assert place.provider.requests[0].messages[: len(first.messages)] == first.messages
+
+
+async def test_a_session_without_servers_does_not_load_the_sdk(place: Place) -> None:
+    program = f"""
+import anyio, sys
+from clew.providers.scripted import ScriptedProvider
+from clew.sdk.session import InteractiveSession
+
+async def main():
+    async with InteractiveSession(provider=ScriptedProvider(["hi"]), cwd={str(place.project)!r},
+                                  model="m", environ={{"HOME": {str(place.home)!r}}}) as session:
+        await session.run("go")
+        await session.execute("/mcp")
+
+anyio.run(main)
+print(sorted(name for name in sys.modules if name.split(".")[0] in ("mcp", "pydantic", "httpx2")))
+"""
+
+    done = await anyio.run_process([sys.executable, "-c", program])
+
+    assert done.stdout.decode().strip() == "[]"
+
+
 async def test_garbage_on_standard_output_is_skipped(place: Place) -> None:
     configure(place, user={"plain": describe_server("garbage")})
 

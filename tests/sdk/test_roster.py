@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -14,16 +14,27 @@ import pytest
 from msgspec.structs import replace
 
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
-from clew.core.errors import SessionError
+from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.permissions import Approval, PermissionAnswer
-from clew.core.tasks import TaskKind, TaskState, TaskStatus
+from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
+from clew.providers.scripted import ScriptedReply, call_reply
 from clew.sdk.project_rosters import ProjectRosters, open_rosters
-from clew.sdk.roster import RosterEntry, RosterGroup, format_roster, make_roster, parse_answer
+from clew.sdk.roster import (
+    Roster,
+    RosterEntry,
+    RosterGroup,
+    format_roster,
+    make_roster,
+    parse_answer,
+)
 from clew.sdk.session_store import ProjectStore
 from clew.stores.memory import MemoryStore
+from clew.stores.memory_tasks import MemoryTaskStore
+from clew.stores.sqlite import SqliteStore
 from clew.stores.task_protocol import TaskRow
 from clew.testing.tasks import a_question, a_task
 from tests.sdk.places import Place
+from tests.sdk.test_agents import open_session
 
 pytestmark = pytest.mark.anyio
 
@@ -49,8 +60,8 @@ def child(root: Path) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-async def clew(place: Place, *arguments: str) -> str:
-    """Run a command in the project, and return what it prints."""
+async def clew(place: Place, *arguments: str, code: int = 0, is_quiet: bool = False) -> str:
+    """Run a command in the project, and return what it prints; its messages if it is quiet."""
     env = {"PATH": os.environ["PATH"], "HOME": str(place.home), "COLUMNS": "80"}
     with anyio.fail_after(60):
         done = await anyio.run_process(
@@ -59,8 +70,8 @@ async def clew(place: Place, *arguments: str) -> str:
             cwd=place.project,
             check=False,
         )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode()
+    assert done.returncode == code, done.stderr
+    return (done.stderr if is_quiet else done.stdout).decode()
 
 
 @asynccontextmanager
@@ -208,6 +219,46 @@ async def test_a_durable_agent_without_a_worker_still_counts_as_working() -> Non
         await roster.cancel("agent-1")
 
 
+@pytest.mark.req("DST-2", "AGT-3")
+async def test_a_durable_agent_is_woken_by_what_others_do_to_it() -> None:
+    done: list[tuple[str, ...]] = []
+
+    class Actions:
+        async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
+            done.append(("answer", task_id, request_id, answer.approval))
+
+        async def send(self, task_id: str, text: str) -> None:
+            done.append(("send", task_id, text))
+
+        async def cancel(self, task_id: str) -> None:
+            done.append(("cancel", task_id))
+
+    @asynccontextmanager
+    async def open_actions() -> AsyncIterator[Actions]:
+        yield Actions()
+
+    tasks = MemoryTaskStore()
+    row = a_task("agent-1", status=TaskStatus.WAITING_PERMISSION)
+    await tasks.save_task(replace(row, state=replace(row.state, durable=True)))
+    await tasks.ask("agent-1", a_question())
+
+    async def read_nothing(task: TaskState, *, offset: int, limit: int) -> LogPage:
+        return LogPage(task_id=f"{task.task_id} {offset} {limit}")
+
+    roster = Roster(tasks, read_log=read_nothing, durable=open_actions)
+
+    await roster.answer("agent-1", parse_answer(["y"]))
+    await roster.send("agent-1", "and b.txt")
+    await roster.cancel("agent-1")
+
+    assert done == [
+        ("answer", "agent-1", "q", "once"),
+        ("send", "agent-1", "and b.txt"),
+        ("cancel", "agent-1"),
+    ]
+    assert (await roster.read("agent", offset=2, limit=9))[1].task_id == "agent-1 2 9"
+
+
 def an_entry(row: TaskRow, group: RosterGroup = RosterGroup.WORKING) -> RosterEntry:
     return RosterEntry(task=row.state, group=group, worker="w", host="host")
 
@@ -259,3 +310,103 @@ def test_an_answer_may_be_a_letter_or_a_word_with_more_words() -> None:
     for words in ([], ["maybe"]):
         with pytest.raises(SessionError, match="answer y"):
             parse_answer(words)
+
+
+@pytest.mark.req("AGT-3", "BGT-5")
+async def test_an_agent_is_answered_and_gets_messages_from_another_session(place: Place) -> None:
+    store = SqliteStore(place.root / "s.db")
+    other = SqliteStore(place.root / "s.db")
+    elsewhere = make_roster(ProjectStore(store=other, folder=None))
+    write = call_reply(("Write", {"file_path": "a.txt", "content": "one"}))
+    scripts: Mapping[str, Sequence[ScriptedReply]] = {
+        "write a file": [write, "Not written.", "Named b.txt."]
+    }
+    session, provider = open_session(place, scripts, store=store, wait_for_answers=True)
+    async with session, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.execute_command, "agent", "run write a file")
+        with anyio.fail_after(60):
+            while not (entries := await elsewhere.list()) or entries[0].question is None:
+                await anyio.lowlevel.checkpoint()
+            (entry,) = entries
+            await elsewhere.send(entry.task.task_id, "call it b.txt")
+            await elsewhere.answer(entry.task.task_id, parse_answer(["n", "wrong", "name"]))
+            while (await elsewhere.list())[0].group is not RosterGroup.DONE:
+                await anyio.lowlevel.checkpoint()
+        listed = await session.execute_command("agents")
+        read = await session.execute_command("agents", f"read {entry.task.task_id}")
+        refused = await session.execute_command("agents", f"stop {entry.task.task_id}")
+    sent = provider.requests("write a file")[-1].messages
+    assert "wrong name" in sent[2].results[0].text
+    assert any("call it b.txt" in message.text for message in sent)
+    assert listed is not None
+    assert listed.message.startswith("done (1)")
+    assert listed.data["agents"][0]["task"]["task_id"] == entry.task.task_id  # type: ignore[index]
+    assert read is not None
+    assert "[user] write a file" in read.message
+    assert refused is not None
+    assert not refused.success
+    assert "has ended already" in refused.message
+    assert await other.tasks.workers() == []
+    await store.aclose()
+    await other.aclose()
+
+
+@pytest.mark.req("AGT-3")
+async def test_a_session_goes_on_when_its_agents_cannot_be_listed(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(MemoryTaskStore):
+        async def beat(self, worker: str) -> None:
+            raise StoreUnavailable(f"no place for {worker}")
+
+    store = MemoryStore()
+    store.tasks = Broken()
+    session, _ = open_session(place, {"look": ["It is there."]}, store=store)
+    async with session:
+        result = await session.execute_command("agent", "run look")
+
+    assert result is not None
+    assert result.message == "It is there."
+    assert await store.tasks.tasks() == []
+    assert "the list of agents was not updated" in caplog.text
+
+
+@pytest.mark.req("AGT-3")
+async def test_a_store_without_tasks_has_no_list_of_agents(place: Place) -> None:
+    class Plain(MemoryStore):
+        tasks = None  # type: ignore[assignment]
+
+    session, _ = open_session(place, {"look": ["It is there."]}, store=Plain())
+    async with session:
+        answer = await session.execute_command("agent", "run look")
+        listed = await session.execute_command("agents")
+
+    assert answer is not None
+    assert answer.message == "It is there."
+    assert listed is not None
+    assert listed.message == "this session store keeps no list of agents"
+
+
+@pytest.mark.req("AGT-3")
+async def test_agents_of_all_projects_are_one_list(place: Place) -> None:
+    for name, status in (("one", TaskStatus.COMPLETED), ("two", TaskStatus.FAILED)):
+        path = place.clew_home / "projects" / f"{name}-0123" / "sessions.db"
+        store = SqliteStore(path)
+        await store.tasks.save_task(a_task(f"agent-{name}", status=status))
+        await store.aclose()
+
+    assert "there are no agents" in await clew(place, "agents", is_quiet=True)
+    shown = await clew(place, "agents", "list", "--all")
+    changes = await clew(place, "agents", "--all", "--json")
+
+    assert [line.split()[0] for line in shown.splitlines() if "agent-" in line] == [
+        "agent-one",
+        "agent-two",
+    ]
+    assert "one-0123" in shown
+    assert [json.loads(line)["project"] for line in changes.splitlines()] == [
+        "one-0123",
+        "two-0123",
+    ]
+    failed = await clew(place, "agents", "stop", "--all", "agent-two", code=1, is_quiet=True)
+    assert "has ended already" in failed

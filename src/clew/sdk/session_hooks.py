@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clew.config.settings import LoadedSettings
-from clew.core.permissions import PermissionMode, Verdict
+from clew.core.permissions import Access, PermissionMode, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.tasks import TaskKind
 from clew.hooks.context import AgentTask, HookContext, RuleMatcher
@@ -18,6 +18,7 @@ from clew.sdk.agents import Agents
 from clew.sdk.session_parts import Blueprint
 from clew.session.model_call import ask_aside
 from clew.stores.record import AGENT_KIND
+from clew.tools.mcp.names import is_mcp_tool
 from clew.tools.protocol import Tool, ToolContext
 
 
@@ -74,9 +75,14 @@ def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:
         from clew.permissions.decide import decide  # noqa: PLC0415 - loads a grammar
 
         name, arguments = payload.tool_name, payload.tool_input
-        if not isinstance(name, str) or not isinstance(arguments, dict) or name not in tools:
+        if not isinstance(name, str) or not isinstance(arguments, dict):
             return True
-        access = tools[name].access(arguments, ToolContext(cwd=cwd))
+        if name in tools:
+            access = tools[name].access(arguments, ToolContext(cwd=cwd))
+        elif is_mcp_tool(name):
+            access = Access(tool=name, risk=Risk.EXECUTE)
+        else:
+            return True
         policy = Policy(cwd=cwd, mode=PermissionMode.BYPASS, deny=(parse_rule(text),))
         return decide(access, policy).verdict is Verdict.DENY
 

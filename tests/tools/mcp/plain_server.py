@@ -170,6 +170,11 @@ def never_start() -> None:
     time.sleep(1_000)
 
 
+def wait_to_start() -> None:
+    while not Path(os.environ["MCP_GATE"]).exists():
+        time.sleep(0.01)
+
+
 def fail_to_start() -> None:
     sys.stderr.write("the database password is missing\n")
     sys.exit(1)
@@ -184,6 +189,7 @@ MODES: dict[str, Callable[[], None]] = {
     "garbage": print_garbage,
     "silent": never_start,
     "failing": fail_to_start,
+    "waiting": wait_to_start,
     "flood": flood,
 }
 LISTS: dict[str, Callable[[Json], Json]] = {"endless": list_endless, "hostile": list_hostile}
@@ -226,6 +232,8 @@ def main() -> None:
     MODES.get(mode, lambda: None)()
     while True:
         message = read()
+        if mode == "strict" and message.get("method") == "server/discover":
+            sys.exit(1)
         if "id" not in message or "method" not in message:
             continue
         result = answer(message, mode)

@@ -23,7 +23,7 @@ from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.search import rank_tools
 from clew.tools.mcp.source import McpToolSource
 from clew.tools.mcp.tool import McpTool
-from clew.tools.mcp.values import Catalogue, ServerState, ServerTool
+from clew.tools.mcp.values import Catalogue, ServerState, ServerStatus, ServerTool
 from clew.tools.protocol import ToolContext, ToolOutput
 from tests.providers.formats import FORMATS, READER
 
@@ -80,6 +80,9 @@ class Pool:
 
     async def wait_settled(self, _: float) -> bool:
         return True
+
+    def list_status(self) -> list[ServerStatus]:
+        return []
 
     def offer(self, server: str, *names: str) -> None:
         config = ServerConfig(name=server, transport="stdio", command="x", trusted=True)

@@ -24,6 +24,7 @@ from clew.extensions.commands.protocol import (
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
 from clew.session.edits import set_effort
+from clew.tools.mcp.names import is_mcp_tool
 
 _MODEL = 200
 _LANGUAGE = 40
@@ -58,6 +59,7 @@ _THEMES = {
     "colour-blind": "blue and yellow in place of green and red",
 }
 _BUILT_IN = "built in"
+_MCP = "MCP"
 
 
 async def _mode(host: CommandHost, arguments: str) -> CommandResult:
@@ -129,7 +131,7 @@ async def _tools(host: CommandHost, arguments: str) -> CommandResult:
     tools = [
         {
             "name": spec.name,
-            "origin": origins.get(spec.name, _BUILT_IN),
+            "origin": origins.get(spec.name) or (_MCP if is_mcp_tool(spec.name) else _BUILT_IN),
             "description": one_line(spec.description, _RULE),
         }
         for spec in offered

@@ -10,10 +10,8 @@ import httpx2
 import mcp_types
 from mcp import Client, MCPError
 from mcp.client.auth import OAuthFlowError
-from mcp.client.session import ClientRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
-from pydantic import FileUrl
 
 from clew._version import __version__
 from clew.core.sanitize import sanitize_line
@@ -27,6 +25,7 @@ from clew.tools.mcp.calls import (
 )
 from clew.tools.mcp.catalogue import read_catalogue
 from clew.tools.mcp.config import ServerConfig
+from clew.tools.mcp.questions import make_roots_callback
 from clew.tools.mcp.stdio import ErrorTail
 from clew.tools.mcp.transports import open_transport
 from clew.tools.mcp.values import Catalogue, ServerState, ServerStatus
@@ -37,6 +36,9 @@ _RECONNECT_WAIT = 5.0
 """Seconds that a call waits for a server that is starting."""
 _DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Seconds before each restart; after the last one the server counts as failed."""
+_LOGIN_WAIT = 60.0
+"""Seconds after which a server that needs a login is tried again."""
+_FIRST_FAILURE = (ServerState.RETRYING, 1)
 _SHOWN = 300
 
 
@@ -64,12 +66,15 @@ class McpConnection:
         self._client: Client | None = None
         self.calls = ServerCalls(config, require=self._require, lose=self._lose)
         self._settled = anyio.Event()
-        """Set when the first attempt to start has ended, well or not."""
+        """Set when the server is ready, or could not be started in either protocol."""
         self._ready = anyio.Event()
         self._wake = anyio.Event()
         self._stale = anyio.Event()
         self._lost = anyio.Event()
         self._failures = 0
+        self._mode = "auto"
+        """Some servers of older protocols end at the question which one to speak: those are
+        started again in the mode `legacy`."""
         self.state = ServerState.STARTING
         self.error = ""
         self.catalogue = Catalogue()
@@ -92,7 +97,7 @@ class McpConnection:
         )
 
     async def wait_settled(self) -> None:
-        """Wait until the server is ready, or its first start has failed."""
+        """Wait until the server is ready, or could not be started in either protocol."""
         await self._settled.wait()
 
     async def run(self) -> None:
@@ -107,15 +112,24 @@ class McpConnection:
                     why = "it ended"
                 except Exception as error:  # noqa: BLE001 - whatever a server causes, others go on
                     if isinstance(find_cause(error), OAuthFlowError):
-                        self._set_state(ServerState.NEEDS_LOGIN, say_login(self.config.name))
-                        await self._sleep(None)
+                        await self._wait_for_login()
                         continue
                     why = describe_error(error)
+                if not was_ready:
+                    self._mode = "auto" if self._mode == "legacy" else "legacy"
                 self._failures = 1 if was_ready else self._failures + 1
                 await self._pause(_add_output(why, errors), was_ready=was_ready)
         finally:
             self._client = None
             self._set_state(ServerState.CLOSED, "the session has ended")
+
+    async def _wait_for_login(self) -> None:
+        """Report that the user must log in, once, and look for a login from time to time."""
+        says = say_login(self.config.name)
+        if self.state is not ServerState.NEEDS_LOGIN:
+            self._place.warn(says)
+        self._set_state(ServerState.NEEDS_LOGIN, says)
+        await self._sleep(_LOGIN_WAIT)
 
     async def _pause(self, why: str, *, was_ready: bool) -> None:
         """Report that the server is gone, and wait before the next attempt."""
@@ -141,7 +155,8 @@ class McpConnection:
             self._ready.set()
         elif self._ready.is_set():
             self._ready = anyio.Event()
-        if state is not ServerState.STARTING:
+        # The second attempt speaks the older protocol, so the first one decides little.
+        if state is not ServerState.STARTING and (state, self._failures) != _FIRST_FAILURE:
             self._settled.set()
         self._place.changed()
 
@@ -158,10 +173,11 @@ class McpConnection:
             transport,
             client_info=mcp_types.Implementation(name="clew", version=__version__),
             cache=None,
+            mode=self._mode,
             message_handler=self._receive,
             elicitation_callback=self.calls.elicit,
             sampling_callback=self.calls.sample if place.sampling else None,
-            list_roots_callback=self._list_roots,
+            list_roots_callback=make_roots_callback(place.cwd),
         )
         with anyio.fail_after(START_TIMEOUT) as limit:
             async with client:
@@ -241,11 +257,6 @@ class McpConnection:
         if self._client is not None:
             self._client = None
             self._set_state(ServerState.RETRYING, "it ended")
-
-    async def _list_roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult:  # noqa: ARG002
-        cwd = self._place.cwd
-        root = mcp_types.Root(uri=FileUrl(cwd.as_uri()), name=cwd.name)
-        return mcp_types.ListRootsResult(roots=[root])
 
 
 def _add_output(why: str, errors: ErrorTail) -> str:

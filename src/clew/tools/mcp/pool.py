@@ -60,8 +60,8 @@ class McpPool:
     def start(self, start_soon: StartSoon) -> None:
         """Start the servers in the background; calling it again does nothing."""
         if not self._started:
-            self._started = True
             start_soon(self._run)
+            self._started = True
 
     def subscribe(self, warn: Warn) -> Callable[[], None]:
         """Report warnings there, until the returned function is called."""

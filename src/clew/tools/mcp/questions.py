@@ -1,4 +1,4 @@
-"""What a server may ask in the middle of a call: the user (elicitation), or the model (sampling).
+"""What a server may ask: the user (elicitation), the model (sampling), and where it works (roots).
 
 Clients ask questions with yes and no, and some let the user write a reply. So a form with one
 field can be answered: a boolean by yes, another field by the reply or by its default. Clew
@@ -6,9 +6,12 @@ declines other forms, and says so.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import mcp_types
+from mcp.client.session import ClientRequestContext, ListRootsFnT
+from pydantic import FileUrl
 
 from clew.core.errors import ClewError
 from clew.core.permissions import Approval, PermissionAnswer
@@ -122,3 +125,13 @@ def _write_prompt(params: mcp_types.CreateMessageRequestParams) -> str:
 
 def _refuse(why: str) -> mcp_types.ErrorData:
     return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"not answered: {why}")
+
+
+def make_roots_callback(cwd: Path) -> ListRootsFnT:
+    """Return what answers a server that asks for the folders to work in."""
+
+    async def list_roots(context: ClientRequestContext) -> mcp_types.ListRootsResult:  # noqa: ARG001
+        root = mcp_types.Root(uri=FileUrl(cwd.as_uri()), name=cwd.name)
+        return mcp_types.ListRootsResult(roots=[root])
+
+    return list_roots

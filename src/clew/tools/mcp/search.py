@@ -5,7 +5,7 @@ requests as it is, whatever the provider.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -33,12 +33,18 @@ class ToolSearch:
     Args:
         index: What the description says about the servers.
         list_tools: Returns the tools that can be called now.
+        wait: Waits for servers that are starting.
     """
 
     max_output_chars: int | None = None
 
-    def __init__(self, index: str, list_tools: Callable[[], Sequence[Tool]]) -> None:
-        self._list_tools = list_tools
+    def __init__(
+        self,
+        index: str,
+        list_tools: Callable[[], Sequence[Tool]],
+        wait: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._list_tools, self._wait = list_tools, wait
         self.spec = ToolSpec(
             name=TOOL_SEARCH,
             description=f"{_SEARCH_TEXT}\n{index}" if index else _SEARCH_TEXT,
@@ -61,6 +67,7 @@ class ToolSearch:
         query, most = arguments.get("query"), arguments.get("max_results")
         if not isinstance(query, str) or not query.strip():
             return ToolOutput(text=f"Invalid arguments for {TOOL_SEARCH}: no query", failed=True)
+        await self._wait()
         tools = self._list_tools()
         limit = min(max(most, 1), _MOST) if isinstance(most, int) else _DEFAULT
         found = rank_tools(tools, query, limit)

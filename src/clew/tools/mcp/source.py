@@ -1,18 +1,18 @@
 """The MCP tools of one session: which are declared, which are found on demand."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from clew.context.estimate import tool_units
 from clew.core.models import ToolSpec
-from clew.core.permissions import Access, Risk
 from clew.core.sanitize import sanitize_line
 from clew.tools.mcp.names import CALL_TOOL, READ_RESOURCE, TOOL_SEARCH, is_mcp_tool
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.search import CallMcpTool, ToolSearch
-from clew.tools.mcp.tool import McpTool
+from clew.tools.mcp.tool import McpTool, ReadMcpResource
 from clew.tools.mcp.values import ServerState
-from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from clew.tools.protocol import Tool
 
 if TYPE_CHECKING:
     from clew.tools.mcp.connection import McpConnection
@@ -21,6 +21,8 @@ DEFER_THRESHOLD = 0.1
 """Share of the window above which tools are found on demand."""
 STARTUP_WAIT = 3.0
 """Seconds that the first prompt waits for servers."""
+_SEARCH_WAIT = 30.0
+"""Seconds that a search waits for servers that are starting."""
 _INDEX_LINE = 240
 _INDEX = 6_000
 _MOST_NEWS = 30
@@ -54,7 +56,7 @@ class McpToolSource:
         self._known: dict[str, ToolSpec] | None = None
         """The tools that the model has been told of."""
         self._own: dict[str, Tool] = {
-            TOOL_SEARCH: ToolSearch("", self._list_tools),
+            TOOL_SEARCH: self._make_search(""),
             CALL_TOOL: CallMcpTool(self._find_server_tool),
             READ_RESOURCE: ReadMcpResource(pool),
         }
@@ -94,7 +96,7 @@ class McpToolSource:
             return ()
         deferred = not specs or tool_units(specs) > self._threshold * window
         self._known = {spec.name: spec for spec in specs}
-        self._own[TOOL_SEARCH] = ToolSearch(self._write_index(deferred=deferred), self._list_tools)
+        self._own[TOOL_SEARCH] = self._make_search(self._write_index(deferred=deferred))
         own = [
             self._own[name].spec
             for name in (CALL_TOOL, READ_RESOURCE, TOOL_SEARCH)
@@ -120,6 +122,10 @@ class McpToolSource:
             said.append(f"These MCP tools are not available any more: {_join(gone)}.")
         return " ".join(said)
 
+    def _make_search(self, index: str) -> ToolSearch:
+        wait = partial(self.pool.wait_settled, _SEARCH_WAIT)
+        return ToolSearch(index, self._list_tools, wait)
+
     def _find_server_tool(self, name: str) -> Tool | None:
         return self._update().get(name)
 
@@ -141,68 +147,25 @@ class McpToolSource:
         return any(one.catalogue.resources for one in self.pool.connections.values())
 
     def _write_index(self, *, deferred: bool) -> str:
-        """Return one line for each server with the names of its tools."""
-        if not deferred:
-            return ""
+        """Return one line for each server whose tools are not declared."""
+        status = {one.name: one.state for one in self.pool.list_status()}
+        starting = [name for name, state in status.items() if state is ServerState.STARTING]
         lines = [
             line
-            for _, connection in sorted(self.pool.connections.items())
-            if (line := self._write_line(connection))
+            for name, connection in sorted(self.pool.connections.items())
+            if deferred and (line := self._write_line(connection)) and name not in starting
         ]
+        lines += (
+            f"{sanitize_line(name, 60)}: starting, a search waits for it" for name in starting
+        )
         return "\n".join(["Servers and their tools:", *lines])[:_INDEX] if lines else ""
 
     def _write_line(self, connection: "McpConnection") -> str:
         tools = [one for one in connection.catalogue.tools if self._allows(one.spec.name)]
         if not tools:
-            starting = connection.state is ServerState.STARTING
-            return f"{connection.config.name}: starting" if starting else ""
+            return ""
         names = ", ".join(one.own_name for one in tools)
         return sanitize_line(f"{connection.config.name} ({len(tools)}): {names}", _INDEX_LINE)
-
-
-class ReadMcpResource:
-    """Reads a resource of a server, or lists the resources."""
-
-    max_output_chars: int | None = None
-    spec = ToolSpec(
-        name=READ_RESOURCE,
-        description="Read a resource of an MCP server. Without `uri`: list the resources.",
-        schema={
-            "type": "object",
-            "properties": {"server": {"type": "string"}, "uri": {"type": "string"}},
-            "required": ["server"],
-        },
-    )
-
-    def __init__(self, pool: McpPool) -> None:
-        self._pool = pool
-
-    def has_server(self, name: str) -> bool:
-        """Return whether there is a server of that name."""
-        return name in self._pool.connections
-
-    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
-        """Reading changes nothing if the user configured the server."""
-        server, uri = str(arguments.get("server", "")), str(arguments.get("uri", ""))
-        connection = self._pool.connections.get(server)
-        trusted = connection is None or connection.config.trusted or not uri
-        risk = Risk.INSPECT if trusted else Risk.EXECUTE
-        return Access(tool=READ_RESOURCE, risk=risk, target=f"{server}:{uri}")
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        """Read or list."""
-        connection = self._pool.connections.get(str(arguments.get("server", "")))
-        if connection is None:
-            known = ", ".join(sorted(self._pool.connections)) or "none"
-            return ToolOutput(text=f"There is no such MCP server. There are: {known}.", failed=True)
-        uri = arguments.get("uri")
-        if uri:
-            return await connection.calls.read_resource(str(uri), context)
-        lines = [
-            f"{one.uri}  {one.name}  {one.description}".rstrip()
-            for one in connection.catalogue.resources
-        ]
-        return ToolOutput(text="\n".join(lines) or "The server has no resources.")
 
 
 def _join(names: Sequence[str]) -> str:

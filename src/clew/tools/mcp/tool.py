@@ -1,9 +1,11 @@
-"""A tool of an MCP server, as a session calls it."""
+"""The tools of MCP servers as a session calls them, and a tool that reads their resources."""
 
 from typing import TYPE_CHECKING, Any
 
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
+from clew.tools.mcp.names import READ_RESOURCE
+from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.values import ServerTool
 from clew.tools.protocol import ToolContext, ToolOutput
 
@@ -37,3 +39,48 @@ class McpTool:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Call the server; a failure is an output that says so."""
         return await self._connection.calls.call_tool(self._tool, arguments, context)
+
+
+class ReadMcpResource:
+    """Reads a resource of a server, or lists the resources."""
+
+    max_output_chars: int | None = None
+    spec = ToolSpec(
+        name=READ_RESOURCE,
+        description="Read a resource of an MCP server. Without `uri`: list the resources.",
+        schema={
+            "type": "object",
+            "properties": {"server": {"type": "string"}, "uri": {"type": "string"}},
+            "required": ["server"],
+        },
+    )
+
+    def __init__(self, pool: McpPool) -> None:
+        self._pool = pool
+
+    def has_server(self, name: str) -> bool:
+        """Return whether there is a server of that name."""
+        return name in self._pool.connections
+
+    def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
+        """Reading changes nothing if the user configured the server."""
+        server, uri = str(arguments.get("server", "")), str(arguments.get("uri", ""))
+        connection = self._pool.connections.get(server)
+        trusted = connection is None or connection.config.trusted or not uri
+        risk = Risk.INSPECT if trusted else Risk.EXECUTE
+        return Access(tool=READ_RESOURCE, risk=risk, target=f"{server}:{uri}")
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Read or list."""
+        connection = self._pool.connections.get(str(arguments.get("server", "")))
+        if connection is None:
+            known = ", ".join(sorted(self._pool.connections)) or "none"
+            return ToolOutput(text=f"There is no such MCP server. There are: {known}.", failed=True)
+        uri = arguments.get("uri")
+        if uri:
+            return await connection.calls.read_resource(str(uri), context)
+        lines = [
+            f"{one.uri}  {one.name}  {one.description}".rstrip()
+            for one in connection.catalogue.resources
+        ]
+        return ToolOutput(text="\n".join(lines) or "The server has no resources.")
