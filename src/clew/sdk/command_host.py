@@ -168,7 +168,7 @@ class SessionCommandHost:
         if not self.session.is_running and self.run_skill_as_prompt is not None:
             return await self.run_skill_as_prompt(skill, arguments)
         text = self.render_skill(skill, arguments)
-        return await self.fork_skill(skill, text) if skill.fork else text
+        return await self.parts.agents.run_skill(skill, text) if skill.fork else text
 
     def render_skill(self, skill: Skill, arguments: str) -> str:
         """Return the instructions of a skill; one with a folder of its own names it."""
@@ -178,14 +178,6 @@ class SessionCommandHost:
         if skill.path.name != "SKILL.md":
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"
-
-    async def fork_skill(self, skill: Skill, text: str) -> str:
-        """Have a subagent carry out a skill.
-
-        Raises:
-            ConfigError: The skill names an agent that does not exist.
-        """
-        return await self.parts.agents.run_skill(skill, text)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""
