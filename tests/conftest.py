@@ -56,6 +56,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "permissions/test_against_bash": "runs bash for every line",
         "providers/test_embedded": "runs the embedded model",
         "sdk/test_hostile_folder": "makes large folders and starts git",
+        "runtime/test_dbos_queue": "imports the engine of durable tasks",
         "runtime/test_durable_workers": "kills processes",
         "session/test_crashes": "kills processes",
         "session/test_faults": "starts processes",

@@ -204,6 +204,7 @@ PAGES = (
         " [extending.md](../extending.md).",
         modules=(
             "clew.extensions.commands.protocol",
+            "clew.extensions.commands.task_protocol",
             "clew.extensions.commands.registry",
             "clew.extensions.commands.sources",
             "clew.extensions.commands.execute_tool",

@@ -12,6 +12,7 @@ import acp.schema
 import anyio
 from acp import connect_to_agent
 from acp.client.connection import ClientSideConnection
+from acp.connection import StreamDirection, StreamEvent
 from acp.schema import (
     AllowedOutcome,
     DeniedOutcome,
@@ -66,6 +67,19 @@ class LineChecker:
     methods: dict[Any, str] = field(default_factory=dict)
     """The methods of the requests that were sent, by id."""
     lines: int = 0
+    failures: list[Exception] = field(default_factory=list)
+
+    def observe(self, event: StreamEvent) -> None:
+        """Check what the SDK receives, and remember what it sends."""
+        message = event.message
+        if event.direction is StreamDirection.INCOMING:
+            try:
+                self.check(message)
+            except (AssertionError, ValueError, KeyError) as error:
+                # The SDK only logs what an observer raises.
+                self.failures.append(error)
+        elif "method" in message and "id" in message:
+            self.methods[message["id"]] = message["method"]
 
     def check(self, message: dict[str, Any]) -> None:
         """Fail if the line is wrong."""

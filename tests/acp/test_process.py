@@ -16,8 +16,15 @@ from acp import spawn_agent_process
 from clew.acp.connection import Connection
 from clew.acp.lines import split_lines
 from clew.acp.messages import SessionParams
-from clew.testing.fake_openai import ScriptedResponse, Stall, delta, fake_openai, text_response
-from tests.acp.editor import Editor, check_against
+from clew.testing.fake_openai import (
+    ScriptedResponse,
+    Stall,
+    delta,
+    fake_openai,
+    text_response,
+    tool_call_response,
+)
+from tests.acp.editor import Editor, LineChecker, check_against
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("ACP-1")]
 
@@ -30,39 +37,71 @@ def environment(root: Path) -> dict[str, str]:
 async def test_the_client_of_the_sdk_drives_a_process_and_the_terminal_resumes_its_session(
     tmp_path: Path,
 ) -> None:
-    editor, env = Editor(), environment(tmp_path)
-    arguments = ("-m", "clew.cli", "--model", "m", "--base-url")
-    async with fake_openai(text_response("Hello"), text_response("again")) as server:
+    editor, env, checker = Editor(), environment(tmp_path), LineChecker()
+    write = json.dumps({"file_path": "new.txt", "content": "one\n"})
+    script = (
+        tool_call_response("Write", write),
+        text_response("written"),
+        text_response("copied"),
+        ScriptedResponse(steps=[delta(content="Half"), Stall()]),
+        text_response("again"),
+    )
+    async with fake_openai(*script) as server:
         with anyio.fail_after(60):
             async with spawn_agent_process(
                 editor,  # type: ignore[arg-type]
                 sys.executable,
-                *arguments,
-                server.url,
-                "acp",
+                *("-m", "clew.cli", "--model", "m", "--base-url", server.url, "acp"),
                 env=env,
                 cwd=tmp_path,
                 use_unstable_protocol=True,
+                observers=[checker.observe],
             ) as (agent, process):
+
+                async def ask(session_id: str, text: str) -> str:
+                    block = acp.schema.TextContentBlock(type="text", text=text)
+                    result = await agent.prompt(session_id=session_id, prompt=[block])
+                    return result.stop_reason
+
                 begun = await agent.initialize(protocol_version=1)
-                opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
-                block = acp.schema.TextContentBlock(type="text", text="hi")
-                result = await agent.prompt(session_id=opened.session_id, prompt=[block])
+                first = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+                ends = [await ask(first, "write it")]
+                fork = await agent.fork_session(cwd=str(tmp_path), session_id=first)
+                ends.append(await ask(fork.session_id, "copy it"))
+                await agent.close_session(session_id=first)
+                editor.updates.clear()
+                await agent.load_session(cwd=str(tmp_path), session_id=first)
+                shown = editor.text("user_message_chunk")
+
+                async def cancel() -> None:
+                    while not editor.text().endswith("Half"):
+                        await anyio.lowlevel.checkpoint()
+                    await agent.cancel(session_id=first)
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(cancel)
+                    ends.append(await ask(first, "talk"))
             resumed = await anyio.run_process(
-                [sys.executable, "-m", "clew.cli", "-p", "more", "--resume", opened.session_id],
+                [sys.executable, "-m", "clew.cli", "-p", "more", "--resume", first],
                 env=env,
                 cwd=tmp_path,
             )
 
-    assert (begun.protocol_version, result.stop_reason) == (1, "end_turn")
-    assert editor.text() == "Hello"
+    assert begun.protocol_version == 1
+    assert ends == ["end_turn", "end_turn", "cancelled"]
+    assert [question.tool_call.title for question in editor.questions] == ["Write new.txt"]
+    assert (tmp_path / "new.txt").read_text() == "one\n"
+    assert shown == "write it"
     assert process.returncode == 0
     assert resumed.stdout == b"again\n"
-    assert [one["role"] for one in server.requests[-1]["messages"]][-3:] == [
-        "user",
-        "assistant",
-        "user",
+    said = [one["content"] for one in server.requests[-1]["messages"] if one["role"] == "user"]
+    assert [text for text in said if text in ("write it", "talk", "more")] == [
+        "write it",
+        "talk",
+        "more",
     ]
+    assert checker.failures == []
+    assert checker.lines > 20
 
 
 async def test_a_signal_saves_the_run_and_standard_output_has_only_messages(

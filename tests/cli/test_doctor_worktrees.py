@@ -1,6 +1,7 @@
 """`clew doctor` after agents in worktrees were killed: nothing is unknown, no work is removed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,6 +150,22 @@ def test_a_folder_that_the_user_removed_leaves_its_branch(
 
     assert "removed" in doctor("--clean-worktrees")[0]
     assert list(worktrees.folder.iterdir()) == []
+
+
+def test_worktrees_of_the_user_on_a_disk_that_is_not_mounted_are_kept(
+    project: Path, worktrees: GitWorktrees, doctor: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    git(project, "worktree", "add", "-q", str(tmp_path / "disk" / "mine"))
+    (tmp_path / "disk").rename(tmp_path / "not mounted")
+    left = kill_an_agent(project, worktrees, "works")
+    shutil.rmtree(left.path)
+
+    assert "removed" in doctor("--clean-worktrees")[0]
+
+    listed = git(project, "worktree", "list")
+    assert str(tmp_path / "disk" / "mine") in listed
+    assert left.path not in listed
+    assert git(project, "branch", "--list", "clew/*") == ""
 
 
 def test_a_worktree_in_use_is_left_alone(

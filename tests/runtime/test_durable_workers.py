@@ -91,6 +91,7 @@ async def kill_one_of_three(cluster: Cluster) -> None:
         assert await agents.check() == []
 
 
+@pytest.mark.req("DST-2")
 async def test_all_agents_finish_when_a_worker_is_killed(cluster: Cluster) -> None:
     await kill_one_of_three(cluster)
 
@@ -102,7 +103,7 @@ async def test_all_agents_finish_when_a_worker_is_killed_on_postgres(
         await kill_one_of_three(cluster)
 
 
-@pytest.mark.req("BGT-5")
+@pytest.mark.req("DST-2")
 async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writing(
     cluster: Cluster, agents: Agents
 ) -> None:
@@ -125,6 +126,7 @@ async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writ
     assert await agents.check() == []
 
 
+@pytest.mark.req("DST-2")
 async def test_cancelling_interrupts_a_tool_that_runs(served: Cluster, crew: Agents) -> None:
     state = await crew.start(crew.request(11, more=", 60 s each"))
     await crew.wait_for(state.task_id, lambda row: row.state.action.startswith("Bash"))
@@ -196,7 +198,7 @@ async def test_a_worker_that_is_ended_hands_its_agents_back(
     assert await agents.check() == []
 
 
-@pytest.mark.req("AGT-3")
+@pytest.mark.req("DST-2", "AGT-3")
 async def test_uncommitted_files_of_a_dead_worker_are_in_the_worktree_of_its_successor(
     cluster: Cluster, agents: Agents
 ) -> None:
@@ -222,7 +224,7 @@ async def test_uncommitted_files_of_a_dead_worker_are_in_the_worktree_of_its_suc
     assert text == "agent 1 step 1\nagent 1 step 3\n"
 
 
-@pytest.mark.req("BGT-1")
+@pytest.mark.req("BGT-5")
 async def test_a_manager_follows_durable_agents_and_finds_them_again(
     served: Cluster, crew: Agents
 ) -> None:

@@ -16,6 +16,7 @@ from clew.core.events import Envelope
 from clew.core.ids import SessionId
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
+from clew.providers.prices import Price
 from clew.runtime.protocol import TaskRunner
 from clew.sdk.agent_process_runner import ProcessAgentRunner
 from clew.sdk.agent_setup import AgentSetup
@@ -40,8 +41,13 @@ pytestmark = pytest.mark.anyio
 SECONDS = 60.0
 
 
+PRICES = {"m": Price(input=1.0, output=1.0)}
+
+
 @asynccontextmanager
-async def open_session(place: Place, server: FakeOpenAI) -> AsyncIterator[InteractiveSession]:
+async def open_session(
+    place: Place, server: FakeOpenAI, *, budget: float | None = None
+) -> AsyncIterator[InteractiveSession]:
     """Open a session whose agents run in processes and talk to the server."""
     store = SqliteStore(place.root / "sessions.db")
     spec = SessionSpec(
@@ -50,6 +56,7 @@ async def open_session(place: Place, server: FakeOpenAI) -> AsyncIterator[Intera
         model="m",
         store=str(place.root / "sessions.db"),
         sandbox="off",
+        options={"prices": PRICES},
     )
     environ = {
         "PATH": os.environ["PATH"],
@@ -63,7 +70,11 @@ async def open_session(place: Place, server: FakeOpenAI) -> AsyncIterator[Intera
     with anyio.fail_after(SECONDS):
         try:
             async with place.session(
-                agents=True, store=store, subagent_runner_factory=make_runner
+                agents=True,
+                store=store,
+                subagent_runner_factory=make_runner,
+                budget_usd=budget,
+                prices=PRICES,
             ) as session:
                 yield session
         finally:
@@ -197,6 +208,16 @@ async def test_a_failure_in_the_process_has_its_reason(place: Place) -> None:
     assert state.status is TaskStatus.FAILED
     assert state.error_category is TaskErrorCategory.PROVIDER
     assert "no such model" in state.error
+
+
+@pytest.mark.req("BGT-4", "AGT-3", "PRV-7")
+async def test_an_agent_in_a_process_spends_the_budget_of_its_parent(place: Place) -> None:
+    async with fake_openai() as server, open_session(place, server, budget=1e-6) as session:
+        state = await wait_for(session, await start(session, "think"))
+
+    assert state.error_category is TaskErrorCategory.CAPACITY, state.error
+    assert "budget" in state.error
+    assert server.requests == []
 
 
 @pytest.mark.req("BGT-4")

@@ -16,10 +16,17 @@ from msgspec.structs import replace
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
 from clew.core.errors import SessionError, StoreUnavailable
 from clew.core.permissions import Approval, PermissionAnswer
-from clew.core.tasks import TaskKind, TaskState, TaskStatus
+from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
 from clew.providers.scripted import ScriptedReply, call_reply
 from clew.sdk.project_rosters import ProjectRosters, open_rosters
-from clew.sdk.roster import RosterEntry, RosterGroup, format_roster, make_roster, parse_answer
+from clew.sdk.roster import (
+    Roster,
+    RosterEntry,
+    RosterGroup,
+    format_roster,
+    make_roster,
+    parse_answer,
+)
 from clew.sdk.session_store import ProjectStore
 from clew.stores.memory import MemoryStore
 from clew.stores.memory_tasks import MemoryTaskStore
@@ -210,6 +217,46 @@ async def test_a_durable_agent_without_a_worker_still_counts_as_working() -> Non
     assert (entry.group, entry.host) == (RosterGroup.WORKING, "")
     with pytest.raises(SessionError, match="durable agent"):
         await roster.cancel("agent-1")
+
+
+@pytest.mark.req("DST-2", "AGT-3")
+async def test_a_durable_agent_is_woken_by_what_others_do_to_it() -> None:
+    done: list[tuple[str, ...]] = []
+
+    class Actions:
+        async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
+            done.append(("answer", task_id, request_id, answer.approval))
+
+        async def send(self, task_id: str, text: str) -> None:
+            done.append(("send", task_id, text))
+
+        async def cancel(self, task_id: str) -> None:
+            done.append(("cancel", task_id))
+
+    @asynccontextmanager
+    async def open_actions() -> AsyncIterator[Actions]:
+        yield Actions()
+
+    tasks = MemoryTaskStore()
+    row = a_task("agent-1", status=TaskStatus.WAITING_PERMISSION)
+    await tasks.save_task(replace(row, state=replace(row.state, durable=True)))
+    await tasks.ask("agent-1", a_question())
+
+    async def read_nothing(task: TaskState, *, offset: int, limit: int) -> LogPage:
+        return LogPage(task_id=f"{task.task_id} {offset} {limit}")
+
+    roster = Roster(tasks, read_log=read_nothing, durable=open_actions)
+
+    await roster.answer("agent-1", parse_answer(["y"]))
+    await roster.send("agent-1", "and b.txt")
+    await roster.cancel("agent-1")
+
+    assert done == [
+        ("answer", "agent-1", "q", "once"),
+        ("send", "agent-1", "and b.txt"),
+        ("cancel", "agent-1"),
+    ]
+    assert (await roster.read("agent", offset=2, limit=9))[1].task_id == "agent-1 2 9"
 
 
 def an_entry(row: TaskRow, group: RosterGroup = RosterGroup.WORKING) -> RosterEntry:

@@ -22,6 +22,8 @@ _WATCH_SECONDS = 1.0
 _WIDEST = 120
 _NARROWEST = 60
 _CLEAR = "\x1b[H\x1b[J"
+_OTHER_SCREEN = "\x1b[?1049h\x1b[?25l"
+_MAIN_SCREEN = "\x1b[?25h\x1b[?1049l"
 _NONE = "there are no agents in this folder; --all lists those of all projects"
 
 
@@ -61,20 +63,36 @@ async def _list(request: _Request) -> int:
 
 async def _watch(request: _Request) -> int:
     """Show the list again and again, until Ctrl-C; without a terminal, print what changes."""
-    is_live = sys.stdout.isatty() and not is_dumb() and not request.arguments.json
+    if not sys.stdout.isatty() or is_dumb() or request.arguments.json:
+        return await _print_changes(request)
+    write_out(_OTHER_SCREEN)
+    try:
+        while True:
+            _draw(await _load(request))
+            await anyio.sleep(_WATCH_SECONDS)
+    finally:
+        write_out(_MAIN_SCREEN)
+
+
+def _draw(entries: Sequence[RosterEntry]) -> None:
+    """Draw the list in place of the last one, as much of it as the terminal has room for."""
+    lines = _format(entries) or [_NONE]
+    room = max(3, shutil.get_terminal_size((80, 24)).lines - 3)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], "…"]
+    hint = f"{time.strftime('%H:%M:%S')} · Ctrl-C ends the list; the agents continue"
+    write_out(_CLEAR)
+    _write_lines([*lines, "", make_painter()(hint, "dim")])
+
+
+async def _print_changes(request: _Request) -> int:
     shown: dict[str, RosterEntry] = {}
     while True:
         entries = await _load(request)
-        if is_live:
-            at = time.strftime("%H:%M:%S")
-            hint = make_painter()(f"{at} · Ctrl-C ends the list; the agents continue", "dim")
-            write_out(_CLEAR)
-            _write_lines([*(_format(entries) or [_NONE]), "", hint])
-        else:
-            for entry in entries:
-                if shown.get(entry.task.task_id) != entry:
-                    _write_change(request, entry)
-            shown = {entry.task.task_id: entry for entry in entries}
+        for entry in entries:
+            if shown.get(entry.task.task_id) != entry:
+                _write_change(request, entry)
+        shown = {entry.task.task_id: entry for entry in entries}
         await anyio.sleep(_WATCH_SECONDS)
 
 

@@ -94,12 +94,7 @@ class ProcessRunner:
             with open_log(path) as log:
                 output = ProcessOutput(log, secrets)
                 task.describe(TaskFacts(log_path=str(path)))
-                try:
-                    code = await self._run(task, output)
-                except anyio.get_cancelled_exc_class():
-                    raise BackgroundTaskError(
-                        "cancelled", category=TaskErrorCategory.PROCESS, partial=output.result()
-                    ) from None
+                code = await self._run(task, output)
         except (ToolFailure, OSError, ValueError) as error:
             raise BackgroundTaskError(
                 f"the command could not be started: {error}", category=TaskErrorCategory.PROCESS
@@ -175,7 +170,8 @@ class ProcessRunner:
                         drain_pipe(reader, partial(output.add, name))
                     output.close()
                     _report_news(task, output)
-                    task.describe(TaskFacts(exit_code=process.returncode))
+                    facts = TaskFacts(exit_code=process.returncode, result=output.result())
+                    task.describe(facts)
         return -signal.SIGKILL if process.returncode is None else process.returncode
 
 

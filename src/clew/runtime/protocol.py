@@ -145,8 +145,8 @@ class TaskRunner(Protocol):
     async def run(self, task: RunningTask) -> TaskResult:
         """Do the work and return its result.
 
-        When it is cancelled, it ends what it started before it lets the cancellation pass. It may
-        raise `BackgroundTaskError` instead, to hand over what there was of the result.
+        When it is cancelled, it ends what it started before it lets the cancellation pass. With
+        `RunningTask.describe` it can hand over what there was of the result.
 
         Raises:
             BackgroundTaskError: It failed; `partial` has what there was of the result.

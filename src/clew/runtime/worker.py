@@ -111,7 +111,6 @@ class Worker:
             return None
         task = ClaimedTask(self._tasks, row)
         task.start()
-        await task.save()
         logger.info(
             "task %s started (epoch %s): %s",
             task_id,
@@ -141,7 +140,7 @@ class Worker:
         return outcome
 
     async def _settle(self, task: ClaimedTask, outcome: TaskResult | Exception | None) -> None:
-        if task.stop_reason is StopReason.LOST or await self._is_lost(task):
+        if task.stop_reason is StopReason.LOST:
             logger.warning("task %s was taken by another worker; stopped it", task.task_id)
             return
         with anyio.CancelScope(shield=True):
@@ -155,10 +154,6 @@ class Worker:
                 extra={"task_id": task.task_id, "worker": self.name, "status": state.status},
             )
             await self._wake_again(task)
-
-    async def _is_lost(self, task: ClaimedTask) -> bool:
-        row = await self._tasks.task(task.task_id)
-        return row is None or row.epoch != task.row.epoch
 
     async def _wake_again(self, task: ClaimedTask) -> None:
         """Queue a task again for which something came while it ended; see `durable_tasks`."""

@@ -151,7 +151,8 @@ class GitWorktrees:
             forced = ("--force",) if f"\0{GITLINK} ".encode() in b"\0" + files.out else ()
             await git.run("worktree", "remove", *forced, worktree.path)
         else:
-            await git.run("worktree", "prune")
+            # Not `prune`, which would forget the user's worktrees on disks that are not mounted.
+            await git.run("worktree", "remove", worktree.path, check=False)
         if tip:
             # Only if it is still where it was.
             await git.run("update-ref", "-d", f"refs/heads/{worktree.branch}", tip, check=False)

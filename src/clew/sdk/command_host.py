@@ -168,7 +168,7 @@ class SessionCommandHost:
         if not self.session.is_running and self.run_skill_as_prompt is not None:
             return await self.run_skill_as_prompt(skill, arguments)
         text = self.render_skill(skill, arguments)
-        return await self.fork_skill(skill, text) if skill.fork else text
+        return await self.parts.agents.run_skill(skill, text) if skill.fork else text
 
     def render_skill(self, skill: Skill, arguments: str) -> str:
         """Return the instructions of a skill; one with a folder of its own names it."""
@@ -179,18 +179,10 @@ class SessionCommandHost:
             return text
         return f"{text}\n\n(Files that this skill names are in {skill.folder})"
 
-    async def fork_skill(self, skill: Skill, text: str) -> str:
-        """Have a subagent carry out a skill.
-
-        Raises:
-            ConfigError: The skill names an agent that does not exist.
-        """
-        return await self.parts.agents.run_skill(skill, text)
-
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""
         self.parts.name = name
-        await self._store_name()
+        await _store_name(self.parts)
         self.publish_update()
 
     async def set_language(self, language: str) -> None:
@@ -217,7 +209,7 @@ class SessionCommandHost:
     async def save_side_data(self) -> None:
         """Store the name and the memory events; a failure is a warning."""
         try:
-            await self._store_name()
+            await _store_name(self.parts)
             events = self.parts.memory_events
             while events:
                 event = events.pop(0)
@@ -226,15 +218,16 @@ class SessionCommandHost:
             text = f"the session's name or memory events were not stored: {error}"
             self._bus.publish(Warned(text))
 
-    async def _store_name(self) -> None:
-        name, journal = self.parts.name, self.session.journal
-        if name and name != journal.record.name:
-            try:
-                await self.store.rename(journal.record.id, name)
-            except SessionNotFound:
-                # Nothing was said yet, so nothing is stored yet.
-                return
-            journal.record = replace(journal.record, name=name)
+
+async def _store_name(parts: SessionParts) -> None:
+    name, journal = parts.name, parts.session.journal
+    if name and name != journal.record.name:
+        try:
+            await parts.store.rename(journal.record.id, name)
+        except SessionNotFound:
+            # Nothing was said yet, so nothing is stored yet.
+            return
+        journal.record = replace(journal.record, name=name)
 
 
 def _make_roster(parts: SessionParts) -> "Roster":

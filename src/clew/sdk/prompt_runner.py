@@ -180,9 +180,10 @@ class PromptRunner:
     def _skill_work(self, skill: Skill, arguments: str, typed: str) -> Work:
         assert self.built is not None  # noqa: S101 - see above
         commands, session = self.built.commands, self._session
+        agents = self.built.parts.agents
         if skill.fork:
             # Before anything is added to the conversation.
-            self.built.parts.agents.find_definition(skill.agent)
+            agents.find_definition(skill.agent)
         text = commands.render_skill(skill, arguments)
 
         async def work(run_id: RunId) -> ExecutionResult:
@@ -193,7 +194,7 @@ class PromptRunner:
                 return await session.runs.interrupt(typed, run_id=run_id)
             if skill.fork:
                 return await session.runs.delegate(
-                    typed, lambda: commands.fork_skill(skill, text), run_id=run_id
+                    typed, lambda: agents.run_skill(skill, text), run_id=run_id
                 )
             return await session.execute(text, display_input=typed, raw_input=typed, run_id=run_id)
 

@@ -78,7 +78,7 @@ class Journal:
         self._saved = self._announced = len(entries)
         self._is_stored = isinstance(record, StoredSession)
         self._in_doubt = False
-        self._lock = WriteLock()
+        self.lock = WriteLock()
         self.on_entry: Callable[[Entry], None] | None = None
         self.is_open = True
         """False for the journal of a session that was not opened, or that was sealed."""
@@ -169,8 +169,8 @@ class Journal:
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         body = _storable(body)
-        if not self._lock.try_acquire():
-            await self._lock.wait()
+        if not self.lock.try_acquire():
+            await self.lock.wait()
         try:
             if self._in_doubt:
                 await self._reload()
@@ -188,7 +188,7 @@ class Journal:
             if (spent := spending_of(body)) is not NO_SPENDING:
                 self.spending += spent
         finally:
-            self._lock.release()
+            self.lock.release()
         self._announce()
         if is_snapshot_due(self._saved, self._kept):
             await self._save_snapshot()
@@ -253,6 +253,15 @@ async def answer_open_calls(journal: Journal) -> None:
     """Give each tool call without a result, such as after a crash, a failed one."""
     for message in answer_missing_calls(journal.view.items):
         await journal.append(MessageAdded(message=message))
+
+
+async def find_next_id(journal: Journal) -> EntryId:
+    """Wait until nobody writes, and return the id of the next entry.
+
+    It is the id of what you append, if you await nothing before: background tasks write too.
+    """
+    await journal.lock.settle()
+    return EntryId(journal.entries[-1].id + 1) if journal.entries else EntryId(1)
 
 
 def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> SessionRecord:

@@ -16,6 +16,7 @@ from clew.core.permissions import PermissionRecord
 from clew.core.redaction import redact
 from clew.core.tool_states import ToolReport, report_call
 from clew.session.call_records import OUTCOME_UNKNOWN, split_open_calls
+from clew.session.journal import find_next_id
 from clew.session.state import SessionState
 from clew.session.tool_execution import (
     CallOutcome,
@@ -150,7 +151,8 @@ def _redact_reason(reason: str, values: tuple[str, ...] | None) -> str:
 async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> None:
     state.progress.pop(call.call_id, None)
     output = redact_output(state, outcome.output)
-    message, full_text = make_result(state, call, output)
+    next_id = await find_next_id(state.journal)
+    message, full_text = make_result(state, call, output, next_id=next_id)
     report = report_call(
         output.data,
         denied=outcome.denied,

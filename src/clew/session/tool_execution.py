@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from clew.core.errors import LoopDetected, RunStopped, StoreError
 from clew.core.events import ToolEnded, ToolStarted
+from clew.core.ids import EntryId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 from clew.core.permissions import (
     Access,
@@ -311,9 +312,15 @@ def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
 
 
 def make_result(
-    state: SessionState, call: ToolCall, output: ToolOutput
+    state: SessionState, call: ToolCall, output: ToolOutput, *, next_id: EntryId
 ) -> tuple[Message, str | None]:
     """Return the message that answers `call`; a long output is truncated here.
+
+    Args:
+        state: The session.
+        call: The call.
+        output: Its output, redacted.
+        next_id: The entry that the message becomes.
 
     Returns:
         The message, and the full text if the message does not have all of it.
@@ -322,7 +329,6 @@ def make_result(
     limit = state.policy.output_limit(state.journal.view.setup.model.window)
     if tool is not None and tool.max_output_chars is not None:
         limit = tool.max_output_chars
-    next_id = state.journal.entries[-1].id + 1
     text = truncate_middle(output.text, limit, where=f"; entry #{next_id} has it")
     result = ToolResult(
         call_id=call.call_id,

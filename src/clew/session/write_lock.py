@@ -42,6 +42,12 @@ class WriteLock:
                 self._waiting.remove(turn)
             raise
 
+    async def settle(self) -> None:
+        """Wait until nobody writes; does not wait at all if that is so."""
+        while self._is_held:
+            await self.wait()
+            self.release()
+
     def release(self) -> None:
         """Pass the lock to the next writer, or free it."""
         if self._waiting:

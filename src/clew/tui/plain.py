@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TypeAlias, TypeVar
 
-from clew.core.events import Envelope, PermissionRequest, PermissionResolved
+from clew.core.events import Envelope, Event, PermissionRequest, PermissionResolved
 from clew.core.permissions import Approval
 from clew.sdk.client import CopyText, SessionClient, SessionSnapshot
 from clew.tui.blocks import Block, CommandReply, UserPrompt
@@ -78,11 +78,8 @@ class PlainApp:
     def receive(self, envelope: Envelope) -> None:
         """Take an event of the session; called from any thread."""
         self._inbox.put(envelope)
-        hint = describe_attention(envelope.event) if self._lines.is_reading else ""
-        if hint:
-            # The line that is being read cannot be interrupted.
-            with suppress(OutputLost):
-                write_out(f"\n{hint}; press Enter to see it\n")
+        if self._lines.is_reading:
+            _show_hint(envelope.event)
 
     def run(self, first: str = "") -> Leave:
         """Read lines and carry them out, until the user leaves or opens another session.
@@ -240,3 +237,10 @@ class PlainApp:
             write_out("\n")
             self._is_aborting = True
         return None
+
+
+def _show_hint(event: Event) -> None:
+    """Say that something waits; the line that is being read cannot be interrupted."""
+    if hint := describe_attention(event):
+        with suppress(OutputLost):
+            write_out(f"\n{hint}; press Enter to see it\n")
