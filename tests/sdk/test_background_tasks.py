@@ -28,7 +28,7 @@ from clew.core.tasks import (
 from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedReply
-from clew.runtime.protocol import RunningTask, TaskRequest, TaskResult
+from clew.runtime.protocol import RunningTask, TaskLimits, TaskRequest, TaskResult
 from clew.sdk.pipe_client import connect
 from clew.sdk.session import InteractiveSession
 from clew.session.session import Session
@@ -458,3 +458,16 @@ async def test_tasks_survive_an_export_and_an_import(place: Place) -> None:
     recorded_session = parse(export_jsonl(entries).splitlines())
     assert recorded_session.problems == ("without a message: TaskChanged 2",)
     assert [message.text for message in recorded_session.messages] == ["hello", "hi"]
+
+
+@pytest.mark.req("BGT-1")
+async def test_an_agent_beyond_the_limits_of_the_session_is_ended(place: Place) -> None:
+    limits = TaskLimits(output_limit_bytes=10)
+    with anyio.fail_after(SECONDS):
+        async with place.session(["much more than ten bytes"], agent_limits=limits) as session:
+            outcome = await session.execute("/agent run --detach talk")
+            (task,) = await session.tasks.list()
+            ended = await wait_for(session, task.task_id)
+
+    assert outcome.success
+    assert (ended.status, ended.timeout_reason) == (TaskStatus.FAILED, TimeoutReason.OUTPUT_LIMIT)
