@@ -457,6 +457,24 @@ async def test_wrong_lines_get_errors_and_the_connection_lives(tmp_path: Path) -
     assert result.stop_reason == "end_turn"
 
 
+async def test_a_session_that_cannot_be_opened_is_an_error_that_says_why(tmp_path: Path) -> None:
+    async with fake_openai(text_response("ok")) as server, connect(tmp_path, server.url) as desk:
+        with pytest.raises(RequestError, match="nowhere") as failed:
+            await desk.agent.new_session(cwd=str(tmp_path / "nowhere"), mcp_servers=[])
+        result = await desk.ask(await desk.open(), "hi")
+
+    assert failed.value.data == {"type": "ConfigError"}
+    assert result.stop_reason == "end_turn"
+
+
+async def test_the_editor_shows_that_a_folder_is_not_trusted(tmp_path: Path) -> None:
+    async with fake_openai(text_response("ok")) as server, connect(tmp_path, server.url) as desk:
+        (desk.cwd / "clew.toml").write_text('[permissions]\nallow = ["Bash(*)"]\n')
+        await desk.ask(await desk.open(), "hi")
+
+    assert "permissions.allow" in desk.editor.text("agent_thought_chunk")
+
+
 async def test_an_editor_that_leaves_in_mid_run_loses_nothing(tmp_path: Path) -> None:
     answer, _ = stalling("Half", " an")
     async with fake_openai(answer) as server:

@@ -273,6 +273,7 @@ def test_calls_without_results_get_a_failed_one() -> None:
     assert message.results[0].call_id == "b"
     assert message.results[0].failed
     assert answer_missing_calls(items[:1]) == []
+    assert answer_missing_calls(()) == []
 
 
 def test_a_budget_follows_the_models_rate() -> None:

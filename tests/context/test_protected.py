@@ -77,6 +77,20 @@ def test_a_rule_names_a_tool_a_path_or_both(rule: str, found: list[int]) -> None
     assert sorted(find_protected(view, [rule])) == found
 
 
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [("mcp__github__*", [4]), ("mcp__github__read(*.md)", [4]), ("CallMcpTool", [6])],
+)
+def test_a_call_on_demand_counts_as_that_of_its_tool(rule: str, found: list[int]) -> None:
+    inner = {"path": "docs/spec.md"}
+    view = view_of(
+        *called("CallMcpTool", "spec", tool="mcp__github__read", arguments=inner),
+        *called("CallMcpTool", "failed", tool=3),
+    )
+
+    assert sorted(find_protected(view, [rule])) == found
+
+
 def test_an_empty_rule_is_refused() -> None:
     with pytest.raises(ConfigError, match="`protect` is empty"):
         ContextPolicy(protect=("Read", " "))

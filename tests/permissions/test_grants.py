@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
-from clew.permissions.grants import covers, describe_grant, exact_grant, grant_for, rules_for
+from clew.permissions.grants import (
+    covers,
+    describe_grant,
+    exact_grant,
+    grant_for,
+    rules_for,
+    session_grant,
+)
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import parse_allow_rule
 
@@ -217,3 +224,19 @@ def test_a_grant_always_covers_what_it_was_made_for_unless_it_is_denied(line: st
 )
 def test_the_question_says_what_the_grant_covers(line: str, scope: str) -> None:
     assert describe_grant(grant_for(bash(line), HERE), HERE) == scope
+
+
+def test_a_call_without_a_target_is_told_apart_by_its_arguments_where_exactly_it_was_approved(
+    tmp_path: Path,
+) -> None:
+    one = Access(tool="mcp__git__push", risk=Risk.EXECUTE, arguments={"branch": "a", "force": 0})
+    same = Access(tool="mcp__git__push", risk=Risk.EXECUTE, arguments={"force": 0, "branch": "a"})
+    other = Access(tool="mcp__git__push", risk=Risk.EXECUTE, arguments={"branch": "b"})
+    exact = session_grant(one, tmp_path, exact=True)
+    whole = session_grant(one, tmp_path, exact=False)
+
+    assert covers(exact, same, tmp_path)
+    assert not covers(exact, other, tmp_path)
+    assert covers(whole, other, tmp_path)
+    assert describe_grant(exact, tmp_path) == "just this call"
+    assert describe_grant(whole, tmp_path) == "mcp__git__push with any arguments"

@@ -1,5 +1,6 @@
 """One open session of an editor: its prompts, its events, and its permission requests."""
 
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import anyio
@@ -76,6 +77,8 @@ class EditorSession:
         self.closing = anyio.Event()
         """Set it to close the session."""
         self.closed = anyio.Event()
+        self.warnings: Sequence[Envelope] = ()
+        """Warnings from before the session was open."""
         self._client = client
         self._connection = connection
         self._tasks = tasks
@@ -108,6 +111,8 @@ class EditorSession:
         """Show what happens from now on; called when the editor knows the id of the session."""
         if not self._is_shown:
             self._is_shown = True
+            for warning in self.warnings:
+                self._show_event(warning)
             self._tasks.start_soon(self._follow)
         self._tasks.start_soon(self._show_state)
 
@@ -210,9 +215,12 @@ class EditorSession:
         if not snapshot.executing:
             self._turns.end_all()
 
-    async def _handle(self, envelope: Envelope) -> None:
+    def _show_event(self, envelope: Envelope) -> None:
         for update in self._mapper.map(envelope):
             self.show(update)
+
+    async def _handle(self, envelope: Envelope) -> None:
+        self._show_event(envelope)
         match envelope.event:
             case PermissionRequest() as request:
                 self._ask(request, envelope.task_id)

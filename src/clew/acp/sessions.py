@@ -32,6 +32,7 @@ from clew.acp.messages import (
 from clew.acp.options import MODE
 from clew.acp.session import EditorSession
 from clew.core.errors import SessionNotFound
+from clew.core.events import Envelope, Warned
 from clew.core.ids import SessionId
 from clew.core.text import one_line
 from clew.sdk.launch import launch
@@ -200,10 +201,17 @@ class Sessions:
         """Keep a session open until it is closed."""
         session: EditorSession | None = None
         files = EditorFiles(self._connection, self._files)
+        warnings: list[Envelope] = []
+
+        def collect(envelope: Envelope) -> None:
+            if session is None and isinstance(envelope.event, Warned):
+                warnings.append(envelope)
+
         try:
             async with (
                 launch(
                     spec,
+                    on_envelope=collect,
                     environ=self._environ,
                     services={"documents": files, "mcp_servers": servers},
                 ) as launched,
@@ -211,6 +219,7 @@ class Sessions:
             ):
                 client = launched.session
                 session = EditorSession(client, self._connection, await client.snapshot(), tasks)
+                session.warnings = warnings
                 self._open[session.id] = session
                 files.session_id = session.id
                 task_status.started(session)

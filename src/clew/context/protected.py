@@ -5,9 +5,9 @@ a tool with a pattern for its arguments (`Bash(git diff*)`). Invoked skills are 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -39,14 +39,23 @@ class ProtectionRule(Struct, frozen=True, kw_only=True):
 
     def matches(self, step: "ToolStep") -> bool:
         """Return whether the result of `step` is protected."""
-        if not fnmatchcase(step.name, self.tool):
+        name, arguments = _find_call(step)
+        if not fnmatchcase(name, self.tool):
             return False
         return not self.pattern or any(
             fnmatchcase(str(value), pattern)
-            for value in step.arguments.values()
+            for value in arguments.values()
             if isinstance(value, str | int)
             for pattern in (self.pattern, f"*/{self.pattern}")
         )
+
+
+def _find_call(step: "ToolStep") -> tuple[str, Mapping[str, Any]]:
+    """Return the tool and the arguments of a step; a call on demand counts as that of its tool."""
+    match step.name, step.arguments:
+        case "callmcptool", {"tool": str(name), "arguments": dict(arguments)}:
+            return name.lower(), arguments
+    return step.name, step.arguments
 
 
 class Protected(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
-"""Approvals that last longer than one call: they cover calls of the same shape, never a whole tool.
+"""Approvals that last longer than one call: they cover calls of the same shape.
 
 The shape of a command line is the first words of each command, that of a path its folder, that of a
-URL its host. Filters such as `tail` in a line have no shape: a grant covers any of them. Only a
+URL its host. A call without a target, as of an MCP tool, has no shape: the grant covers the tool.
+Filters such as `tail` in a line have no shape: a grant covers any of them. Only a
 grant for exactly that call covers a call in doubt, one whose later arguments decide what is lost,
 and a change to settings or hooks. A grant never covers another tool or another risk.
 """
@@ -24,6 +25,8 @@ from clew.permissions.shell.parser import parse_line
 from clew.permissions.shell.programs import DESTRUCTIVE, FILTERS, RUNNERS, word_set
 
 _WILD = frozenset("*?")
+_ANY_CALL = (("any",),)
+"""The shape of a call without a target: nothing in it tells calls of the tool apart."""
 _FILTERS = ("filters",)
 """The part of a shape that stands for filters in a line."""
 _RUN_WORDS = {"python": "-m", "python3": "-m", "uv": "run", "poetry": "run", "pipenv": "run"}
@@ -38,8 +41,9 @@ def grant_for(access: Access, cwd: Path) -> Grant:
 
 
 def exact_grant(access: Access) -> Grant:
-    """Return a grant for exactly this call."""
-    shape = tuple(("exactly", target) for target in access.targets)
+    """Return a grant for exactly this call; without a target, its arguments tell calls apart."""
+    arguments = repr(sorted(access.arguments.items(), key=lambda one: one[0]))
+    shape = tuple(("exactly", target or arguments) for target in access.targets)
     return Grant(access.tool, access.risk, shape)
 
 
@@ -82,6 +86,8 @@ def _describe_part(part: tuple[str, ...], cwd: Path) -> str:
             return _describe_folder(Path(folder), cwd.resolve())
         case ("filters",):
             return "filters that only read"
+        case ("any",):
+            return "with any arguments"
         case (_, *words):
             return f"`{' '.join(words)} …`"
         case _:
@@ -124,7 +130,7 @@ def _shape(access: Access, target: str, cwd: Path) -> tuple[tuple[str, ...], ...
         return (("folder", str(folder)),) if folder else exact
     if access.kind is TargetKind.ADDRESS and (host := host_of(target)):
         return (("host", host),)
-    return exact
+    return exact if target else _ANY_CALL
 
 
 def _folder(target: str, cwd: Path) -> Path | None:
