@@ -46,8 +46,7 @@ class OwnOptions(TypedDict, total=False):
     subagent_runner_factory: "Callable[[AgentSetup], TaskRunner]"
     """Makes what runs subagents. Default: `AgentRunner`, which runs them in this process."""
     background_task_runners: "Sequence[TaskRunner]"
-    """What runs background tasks, beside agents and processes; one for each kind, in place of the
-    session's own runner for that kind."""
+    """What runs background tasks, in place of the session's own runner for their kind."""
     spec: "SessionSpec | None"
     """What the session was launched from; durable agents are opened from the same. Without it,
     there are no durable agents."""
@@ -56,8 +55,7 @@ class OwnOptions(TypedDict, total=False):
     max_background_tasks: int
     """How many background tasks of one kind run at once; more wait for a place. Default: 4."""
     agent_limits: "TaskLimits"
-    """When a subagent is ended: idle time, runtime, output, repetition. Default: `AGENT_LIMITS` of
-    `clew.runtime.protocol`."""
+    """When a subagent is ended. Default: `clew.runtime.protocol.AGENT_LIMITS`."""
     extra_tools: Sequence[Tool]
     """Tools beside the built-in ones; `tools` replaces them."""
     mcp_servers: Mapping[str, Mapping[str, Any]]
