@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
                 f" {given.agents} agents with 4 tool calls (2 read, 2 write), a model over HTTP;"
                 " one worker is killed with SIGKILL at a random moment",
                 f"all agents complete: {judge(is_whole)}",
-                "problems: missing entries, journals that a provider would refuse, lines that were"
+                "problems: gaps in journals, journals that a provider would refuse, lines that were"
                 f" written twice or not at all: {judge(is_clean)}",
                 "takeover: from the kill until another worker has the agent; median of all"
                 " interrupted agents, with the interquartile range. Workers on one machine see that"

@@ -25,12 +25,15 @@ from clew.core.tasks import (
     TaskStatus,
     TimeoutReason,
 )
+from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedReply
-from clew.runtime.protocol import RunningTask, TaskRequest, TaskResult
+from clew.runtime.protocol import RunningTask, TaskLimits, TaskRequest, TaskResult
 from clew.sdk.pipe_client import connect
 from clew.sdk.session import InteractiveSession
 from clew.session.session import Session
+from clew.session.task_records import read_task_records
+from clew.stores.transfer import export_lines, read_export
 from tests.sdk.places import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("BGT-5")]
@@ -434,3 +437,37 @@ async def test_a_session_without_tasks_does_not_load_the_runtime(tmp_path: Path)
         assert await session.tasks.list_groups() == ()
         assert (await session.snapshot()).tasks == ()
         assert session.parts.tasks._manager is None
+
+
+@pytest.mark.req("STO-1")
+async def test_tasks_survive_an_export_and_an_import(place: Place) -> None:
+    runner = Runner()
+    with anyio.fail_after(SECONDS):
+        async with open_session(place, runner, "hi") as session:
+            await session.run("hello")
+            task_id = await spawn(session, runner)
+            runner.finish(task_id)
+            await wait_for(session, task_id)
+            await session.parts.tasks.flush()
+            entries = list(session.session.journal.entries)
+            record = await session.parts.store.record(session.get_session_id())
+    exported = read_export(export_lines(record, entries))
+
+    assert exported is not None
+    assert read_task_records(exported.entries) == read_task_records(entries)
+    recorded_session = parse(export_jsonl(entries).splitlines())
+    assert recorded_session.problems == ("without a message: TaskChanged 2",)
+    assert [message.text for message in recorded_session.messages] == ["hello", "hi"]
+
+
+@pytest.mark.req("BGT-1")
+async def test_an_agent_beyond_the_limits_of_the_session_is_ended(place: Place) -> None:
+    limits = TaskLimits(output_limit_bytes=10)
+    with anyio.fail_after(SECONDS):
+        async with place.session(["much more than ten bytes"], agent_limits=limits) as session:
+            outcome = await session.execute("/agent run --detach talk")
+            (task,) = await session.tasks.list()
+            ended = await wait_for(session, task.task_id)
+
+    assert outcome.success
+    assert (ended.status, ended.timeout_reason) == (TaskStatus.FAILED, TimeoutReason.OUTPUT_LIMIT)

@@ -165,6 +165,7 @@ class Agents:
             session_id=self.setup.parent.session_id,
             cwd=request.cwd or str(self.setup.cwd),
             mode=mode,
+            limits=request.limits or self._tasks.agent_limits,
         )
 
     async def _cancel_all(self, states: Sequence[TaskState]) -> None:

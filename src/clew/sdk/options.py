@@ -13,7 +13,7 @@ from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    from clew.runtime.protocol import TaskRunner
+    from clew.runtime.protocol import TaskLimits, TaskRunner
     from clew.sdk.agent_setup import AgentSetup
     from clew.sdk.spec import SessionSpec
 
@@ -55,6 +55,9 @@ class OwnOptions(TypedDict, total=False):
     """Where the store is, for the workers that run durable agents."""
     max_background_tasks: int
     """How many background tasks of one kind run at once; more wait for a place. Default: 4."""
+    agent_limits: "TaskLimits"
+    """When a subagent is ended: idle time, runtime, output, repetition. Default: `AGENT_LIMITS` of
+    `clew.runtime.protocol`."""
     extra_tools: Sequence[Tool]
     """Tools beside the built-in ones; `tools` replaces them."""
     mcp_servers: Mapping[str, Mapping[str, Any]]

@@ -31,7 +31,7 @@ from clew.session.task_records import read_task_records
 if TYPE_CHECKING:
     from clew.runtime.groups import JobGroups
     from clew.runtime.manager import BackgroundTaskManager
-    from clew.runtime.protocol import TaskRunner
+    from clew.runtime.protocol import TaskLimits, TaskRunner
     from clew.sdk.roster_writer import RosterWriter
 
 _MOST_FACTS = 12
@@ -72,6 +72,8 @@ class SessionTasks:
         self._manager: BackgroundTaskManager | None = None
         self._groups: JobGroups | None = None
         self._recorder = _Recorder(session, bus, host)
+        self.agent_limits: TaskLimits | None = None
+        """When agents are ended whose requests say nothing about it; None for the default."""
         self.make_roster: Callable[[BackgroundTaskManager], RosterWriter | None] | None = None
         """Makes what lists the tasks for other processes."""
         self._roster: RosterWriter | None = None

@@ -50,6 +50,7 @@ def make_tasks(
         ],
         max_concurrent=blueprint.options.get("max_background_tasks"),
     )
+    tasks.agent_limits = blueprint.options.get("agent_limits")
     tasks.make_roster = partial(_make_roster_writer, blueprint, setup)
     tasks.make_durable = lambda: make_durable_runner(setup, blueprint)
     return tasks
