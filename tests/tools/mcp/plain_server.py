@@ -75,10 +75,12 @@ def call(name: str, arguments: Json, params: Json) -> Json:
 
 
 def hang(_: Json, __: Json) -> Json:
+    notes = Path(os.environ["MCP_NOTES"])
+    notes.with_name("started").touch()
     while True:
         message = read()
         if message.get("method") == "notifications/cancelled":
-            Path(os.environ["MCP_NOTES"]).write_text("cancelled")
+            notes.touch()
             return text_result("too late")
 
 

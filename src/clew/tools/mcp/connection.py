@@ -32,7 +32,7 @@ from clew.tools.mcp.values import Catalogue, ServerState, ServerStatus
 
 logger = logging.getLogger(__name__)
 
-_RECONNECT_WAIT = 5.0
+_RECONNECT_WAIT = 10.0
 """Seconds that a call waits for a server that is starting."""
 _DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Seconds before each restart; after the last one the server counts as failed."""
