@@ -140,7 +140,7 @@ class DurableAgent:
         """Do the work in `task.request.cwd`, from the beginning or from where it was left."""
         try:
             text = await self._run_session(task.request)
-        except anyio.get_cancelled_exc_class():
+        except BaseException:
             if task.is_left and self._task.stop_reason is not StopReason.LOST:
                 # The successor may run on another machine.
                 with anyio.move_on_after(_SNAPSHOT_SECONDS, shield=True):
