@@ -945,7 +945,7 @@ async def test_a_hook_that_keeps_an_agent_from_ending_does_so_a_few_times_only(
     (place.clew_home / "settings.json").write_text(json.dumps({"hooks": {"SubagentStop": never}}))
     replies = [call_reply(("Agent", {"prompt": "go"})), call_reply(("Agent", {"prompt": "deeper"}))]
     heard = Heard()
-    answers = [text_reply("again, " * times + "again") for times in range(20)]
+    answers = [text_reply(f"{letter * 8} again") for letter in "abcdefghijklmnopqrst"]
     session = place.session([*replies, *answers], agents=True)
     session.on_any(heard)
     async with session:
