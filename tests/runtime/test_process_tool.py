@@ -127,10 +127,12 @@ async def test_the_model_starts_reads_writes_to_and_stops_a_process(place: Place
 async def test_the_model_is_told_when_a_process_ends(place: Place) -> None:
     watcher = Watcher()
     with anyio.fail_after(60):
-        replies = [call(command="echo broken; exit 3"), "started", "I see"]
+        command = "until [ -e go ]; do sleep 0.02; done; echo broken; exit 3"
+        replies = [call(command=command), "started", "I see"]
         async with place.session(replies, agents=True, permission_handler=allow) as session:
             watcher.attach(session)
             await session.run("start it")
+            (place.project / "go").touch()
             await watcher.until(stage=TaskStage.FAILED)
             await session.run("what now?")
 
