@@ -83,7 +83,9 @@ class AgentRunner:
         session = self._running.get(task_id)
         if session is None:
             raise BackgroundTaskError(
-                f"{task_id} does not run", category=TaskErrorCategory.VALIDATION
+                f"{task_id} does not run",
+                category=TaskErrorCategory.VALIDATION,
+                recoverable=True,  # It is just starting or ending.
             )
         session.state.messages.append(text)
 
