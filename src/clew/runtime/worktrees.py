@@ -59,7 +59,7 @@ class GitWorktrees:
         kept = self.find_free(task_id)
         if kept is not None:
             return self.take_over(kept)
-        return await self.create(task_id, self._leave_deleted(request))
+        return await self.create(task_id, _leave_deleted(self.folder, request))
 
     async def create(
         self, task_id: str, request: TaskRequest, *, base: str = "", start: str = ""
@@ -176,13 +176,6 @@ class GitWorktrees:
         await git.run("update-ref", "-d", branch, start or worktree.base, check=False)
         self.records.delete(worktree)
 
-    def _leave_deleted(self, request: TaskRequest) -> TaskRequest:
-        """Return a request whose folder exists, where the user deleted the worktree it was in."""
-        folder = Path(request.cwd)
-        if folder.is_dir():
-            return request
-        return replace(request, cwd=str(find_parent_folder(self.folder, folder)))
-
     async def _check_place(self, git: Git, top: str) -> None:
         if not self.folder.is_relative_to(top):
             return
@@ -236,6 +229,14 @@ class GitWorktrees:
                 with CancelScope(shield=True):
                     await self.discard(worktree, start)
         return worktree
+
+
+def _leave_deleted(records: Path, request: TaskRequest) -> TaskRequest:
+    """Return a request whose folder exists, where the user deleted the worktree it was in."""
+    folder = Path(request.cwd)
+    if folder.is_dir():
+        return request
+    return replace(request, cwd=str(find_parent_folder(records, folder)))
 
 
 async def _find_place(git: Git) -> tuple[str, str]:
