@@ -7,9 +7,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Shows how far it is: a fresh clone installs about 20 packages, which takes a minute.
 INSTALL := $(BIN)/python scripts/install.py -c constraints.txt
 
-# Both cores; at most four, as real models and databases take memory. Tests that share a server
-# stay on one worker.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+# One worker more than there are cores, because many tests wait for a process or a terminal; at
+# most four, as real models and databases take memory. Tests that share a server stay on one worker.
+WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup
 
 .PHONY: run test test-fast check fmt reference requirements recordings attack bench conformance clean
 .DEFAULT_GOAL := run

@@ -52,7 +52,7 @@ RAW = {
     *map(chr, (*range(0x2066, 0x2070), *range(0xE0000, 0xE0080), 0x200E, 0x200F, 0x61C)),
     *map(chr, (0x2028, 0x2029, 0xFFFE, 0xFFFF, 0xFFFD - 4)),
 }
-LINES = ("log", "permissions", "sessions")
+LINES = ("agents", "log", "permissions", "sessions")
 """Commands whose JSON is one value a line."""
 S = SessionId("aaaa11112222")
 
@@ -112,6 +112,28 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["simulate", "RECORDING", "--strategy", HOSTILE],
     ],
     "completions": [["completions", HOSTILE]],
+    "acp": [["acp", HOSTILE]],
+    "agents answer": [["agents", "answer", HOSTILE, "y"], ["agents", "answer", S, HOSTILE]],
+    "agents list": [["agents"], ["agents", "list", "--json"], ["agents", "list", HOSTILE]],
+    "agents read": [["agents", "read", HOSTILE]],
+    "agents send": [["agents", "send", HOSTILE, HOSTILE]],
+    "agents stop": [["agents", "stop", HOSTILE]],
+    "mcp add": [["mcp", "add", HOSTILE, "echo"], ["mcp", "add", "a", HOSTILE]],
+    "mcp add-json": [["mcp", "add-json", HOSTILE, "{}"], ["mcp", "add-json", "a", HOSTILE]],
+    "mcp get": [["mcp", "get", HOSTILE]],
+    "mcp list": [["mcp", "add", "a", HOSTILE], ["mcp", "list"]],
+    "mcp login": [["mcp", "login", HOSTILE]],
+    "mcp logout": [["mcp", "logout", HOSTILE]],
+    "mcp remove": [["mcp", "remove", HOSTILE]],
+    "mcp serve": [["mcp", "serve", HOSTILE]],
+    "mcp test": [["mcp", "test", HOSTILE]],
+    "schedule": [
+        ["schedule", HOSTILE, "-p", HOSTILE],
+        ["schedule", "every day 9:00", "-p", HOSTILE],
+        ["schedule", "list"],
+        ["schedule", "remove", HOSTILE],
+    ],
+    "worker": [["worker", "--concurrency", HOSTILE], ["worker", HOSTILE]],
     "-p": [
         ["-p", HOSTILE, "--base-url", "http://127.0.0.1:9", "--model", HOSTILE],
         ["-p", "x", "--resume", HOSTILE],

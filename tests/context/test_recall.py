@@ -610,14 +610,17 @@ def test_the_end_of_a_background_task_is_found_with_its_result() -> None:
             TaskChanged(state=task),
             TaskChanged(state=ended),
             TaskChanged(state=ended, closed=True),
+            TaskChanged(state=ended, reported=True),
         ]
     )
 
     texts = [entry_text(entry) for entry in entries]
     (document,) = make_documents(entries)
-    units = [unit for number in (2, 3, 4) for unit in read_units(number, lambda n: entries[n - 1])]
+    units = [
+        unit for number in (2, 3, 4, 5) for unit in read_units(number, lambda n: entries[n - 1])
+    ]
 
     wanted = "background task task-1 (make test): failed\nexit code 2\nthe lathe broke"
-    assert texts == ["", "", wanted, ""]
+    assert texts == ["", "", wanted, "", ""]
     assert (document.entry_id, "lathe" in document.words) == (3, True)
     assert [(unit.entry_id, unit.role, unit.text) for unit in units] == [(3, "note", wanted)]

@@ -19,6 +19,8 @@ from clew.core.entries import (
     ModeChanged,
     Noted,
     PinChanged,
+    Replacement,
+    ResultsCleared,
     SetupChanged,
     Undone,
     UnknownBody,
@@ -265,3 +267,15 @@ def test_a_report_makes_sense_where_a_provider_counts_too_little() -> None:
 
     assert isinstance(compacted, Compacted)
     assert 0 < compacted.report.tokens_after < compacted.report.tokens_before < 60
+
+
+@pytest.mark.req("CMP-14", "CMP-10")
+def test_an_undone_clearing_is_remembered_so_that_it_is_not_made_again() -> None:
+    change = Replacement(entry_id=EntryId(2), text="cleared")
+    bodies = [MessageAdded(message=user("a")), MessageAdded(message=assistant("b"))]
+    cleared = entries_of([*bodies, ResultsCleared(replaced=(change,), why="room")])
+    undone = [*cleared, *entries_of([Undone(target=EntryId(3))], start=4)]
+
+    assert fold(cleared).restored == frozenset()
+    assert fold(undone).restored == {EntryId(2)}
+    assert [item.message.text for item in fold(undone).items] == ["a", "b"]

@@ -45,10 +45,18 @@ class Count:
             self.crashed.append(f"{place}: {error!r}")
 
 
+def extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Extract an archive; Python has the filter from 3.11.4 on."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+    else:
+        archive.extractall(folder)
+
+
 def unpack(folder: Path) -> Path:
     """Unpack the collection and return where it is."""
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     return folder
 
 

@@ -15,6 +15,7 @@ from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict
 from clew.hooks.runner import HookRunner
 from clew.hooks.settings import TOOL_EVENTS, Hook, HookSource, HookTable, read_hooks
+from tests.extensions.archive import extract
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "plugins_skills.tar.gz"
 
@@ -35,7 +36,7 @@ CALLS = {
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugins")
     with tarfile.open(DATA) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     for script in folder.rglob("*.sh"):
         script.chmod(0o755)
     return folder / "plugins_skills"

@@ -7,7 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from clew.core.entries import TaskChanged
 from clew.core.events import BackgroundTaskEvent, PermissionRequest, TaskStage, ToolEnded
 from clew.core.messages import ToolResult
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
@@ -16,6 +18,7 @@ from clew.providers.scripted import ScriptedReply, call_reply
 from clew.runtime.process_tool import BACKGROUND_PROCESS, _describe_page
 from clew.sdk.session import InteractiveSession
 from clew.sdk.task_notices import describe_task_end
+from clew.session.task_records import read_task_records
 from clew.tools.sandbox import Sandbox
 from tests.sdk.places import Place
 
@@ -125,16 +128,52 @@ async def test_the_model_starts_reads_writes_to_and_stops_a_process(place: Place
 async def test_the_model_is_told_when_a_process_ends(place: Place) -> None:
     watcher = Watcher()
     with anyio.fail_after(60):
-        replies = [call(command="echo broken; exit 3"), "started", "I see"]
+        command = "until [ -e go ]; do sleep 0.02; done; echo broken; exit 3"
+        replies = [call(command=command), "started", "I see"]
         async with place.session(replies, agents=True, permission_handler=allow) as session:
             watcher.attach(session)
             await session.run("start it")
+            (place.project / "go").touch()
             await watcher.until(stage=TaskStage.FAILED)
             await session.run("what now?")
 
     told = place.provider.requests[-1].messages[-1].text
     assert f"process {watcher.task_id} has failed (exit code 3" in told
     assert "broken" in told
+
+
+async def test_the_output_of_a_process_that_died_with_its_session_can_be_read(
+    place: Place,
+) -> None:
+    watcher = Watcher()
+    with anyio.fail_after(60):
+        replies = [call(command="echo important; exec sleep 1000"), "started"]
+        async with place.session(replies, agents=True, permission_handler=allow) as session:
+            watcher.attach(session)
+            await session.run("start it")
+            await watcher.until("important")
+            await session.parts.tasks.flush()
+            # What is on disk when the process dies now; and a process that still had to wait.
+            (last,) = read_task_records(session.session.journal.entries).tasks
+            queued = replace(last, task_id="task-queued", status=TaskStatus.QUEUED, started_at=None)
+            await session.parts.tasks.aclose()
+            for state in (last, queued):
+                await session.session.journal.append(TaskChanged(state=state))
+        replies = [
+            call(action="read", task_id=watcher.task_id),
+            call(action="read", task_id="task-queued"),
+            "I see",
+        ]
+        async with place.session(
+            replies, agents=True, resume_session_id=session.get_session_id()
+        ) as resumed:
+            await resumed.run("what did it say?")
+
+    *_, read, waited = results(place)
+    assert f"{watcher.task_id} [failed: the process that ran it ended]" in read.text
+    assert "[stdout] important" in read.text
+    assert waited.text.startswith("task-queued [failed: the process that ran it ended]")
+    assert not waited.failed
 
 
 async def test_a_process_starts_where_the_last_command_ended(place: Place) -> None:

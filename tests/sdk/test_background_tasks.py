@@ -28,7 +28,7 @@ from clew.core.tasks import (
 from clew.importers.clew_jsonl import export_jsonl, parse
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedReply
-from clew.runtime.protocol import RunningTask, TaskLimits, TaskRequest, TaskResult
+from clew.runtime.protocol import RunningTask, TaskFacts, TaskLimits, TaskRequest, TaskResult
 from clew.sdk.pipe_client import connect
 from clew.sdk.session import InteractiveSession
 from clew.session.session import Session
@@ -129,6 +129,7 @@ async def test_every_change_but_progress_is_an_entry_of_the_journal(place: Place
 
     assert recorded(conversation) == [
         (task_id, TaskStatus.QUEUED, False),
+        (task_id, TaskStatus.RUNNING, False),
         (task_id, TaskStatus.COMPLETED, False),
         (task_id, TaskStatus.COMPLETED, True),
     ]
@@ -167,10 +168,125 @@ async def test_a_resumed_session_lists_its_tasks_and_knows_which_died(place: Pla
     assert tasks[lost].status is TaskStatus.FAILED
     assert tasks[lost].timeout_reason is TimeoutReason.STALE_WORKER
     assert tasks[lost].error_category is TaskErrorCategory.CRASH
-    assert lost in asked
-    assert done not in asked
+    assert f"{lost} ended without a result" in asked
+    assert "make docs is done" in asked
     assert kept == {done: TaskStatus.COMPLETED, lost: TaskStatus.FAILED}
     assert lost not in later
+    assert done not in later
+
+
+async def test_the_end_of_a_task_is_reported_once_however_often_the_session_is_resumed(
+    place: Place,
+) -> None:
+    runner = Runner()
+    with anyio.fail_after(SECONDS):
+        async with open_session(place, runner, "hi", "I see") as session:
+            await session.run("hello")
+            told = await spawn(session, runner, "make docs")
+            runner.finish(told)
+            await wait_for(session, told)
+            await session.run("and now?")
+            untold = await spawn(session, runner, "make test")
+            runner.finish(untold)
+            await wait_for(session, untold)
+            running = await spawn(session, runner, "make server")
+        session_id = session.get_session_id()
+        async with open_session(place, Runner(), resume=session_id) as idle:
+            # Nothing was asked, so nothing was reported.
+            assert len(await idle.tasks.list()) == 3
+        async with open_session(place, Runner(), "good", resume=session_id) as resumed:
+            await resumed.run("what now?")
+            asked = place.provider.requests[-1].messages[-1].text
+            entries = await resumed.execute("/history")
+        async with open_session(place, Runner(), "ok", resume=session_id) as again:
+            await again.run("and now?")
+            later = place.provider.requests[-1].messages[-1].text
+
+    assert told not in asked
+    assert f"{untold} has completed: make test" in asked
+    assert "make test is done" in asked
+    assert f"{running} was cancelled (the session was closed)" in asked
+    assert "background" not in later
+    assert f"task {untold} make test: the model was told" in entries.message
+
+
+async def test_an_agent_that_continued_after_its_report_is_reported_again(place: Place) -> None:
+    runner = Runner(TaskKind.AGENT)
+    with anyio.fail_after(SECONDS):
+        async with open_session(place, runner, "hi", "I see") as session:
+            await session.run("hello")
+            agent = await spawn(session, runner, "find the leak")
+            runner.finish(agent)
+            await wait_for(session, agent)
+            await session.run("and now?")
+            request = TaskRequest(
+                kind=runner.kind,
+                prompt="find more",
+                task_id=agent,
+                session_id=session.get_session_id(),
+            )
+            await session.parts.tasks.manager.spawn(request)
+            await wait_for(session, agent)
+        session_id = session.get_session_id()
+        async with open_session(place, Runner(), "good", resume=session_id) as resumed:
+            await resumed.run("what now?")
+            asked = place.provider.requests[-1].messages[-1].text
+
+    assert "find more is done" in asked
+
+
+async def test_the_log_and_the_worktree_of_a_task_survive_a_crash(place: Place) -> None:
+    class Placed(Runner):
+        async def run(self, task: RunningTask) -> TaskResult:
+            task.describe(TaskFacts(log_path="/logs/a.log", worktree_path="/trees/a"))
+            task.describe(TaskFacts(branch_name="clew/a"))
+            return await super().run(task)
+
+    runner, known = Placed(TaskKind.AGENT), anyio.Event()
+
+    def follow(event: BackgroundTaskEvent) -> None:
+        if event.state is not None and event.state.worktree_path:
+            known.set()
+
+    with anyio.fail_after(SECONDS):
+        async with open_session(place, runner, "hi") as session:
+            session.on("background_task_event", follow)
+            await session.run("hello")
+            task_id = await spawn(session, runner)
+            await known.wait()
+            await session.parts.tasks.flush()
+            # What is on disk when the process dies now.
+            (last,) = read_task_records(session.session.journal.entries).tasks
+            await session.parts.tasks.aclose()
+            await session.session.journal.append(TaskChanged(state=last))
+        session_id = session.get_session_id()
+        async with open_session(place, Runner(TaskKind.AGENT), "ok", resume=session_id) as resumed:
+            died = await resumed.tasks.get(task_id)
+            await resumed.run("what now?")
+            asked = place.provider.requests[-1].messages[-1].text
+
+    assert died.started_at is not None
+    assert (died.log_path, died.worktree_path) == ("/logs/a.log", "/trees/a")
+    assert "Its work so far is in the git worktree /trees/a, branch clew/a." in asked
+
+
+async def test_a_group_keeps_the_results_of_closed_tasks_after_a_crash(place: Place) -> None:
+    runner = Runner()
+    with anyio.fail_after(SECONDS):
+        async with open_session(place, runner, "hi") as session:
+            await session.run("hello")
+            first, second = [await spawn(session, runner, name) for name in ("one", "two")]
+            group = await session.tasks.create_group([first, second])
+            runner.finish(first)
+            await wait_for(session, first)
+            await session.tasks.close(first)
+            # Nothing more is recorded of the group, as when the process dies now.
+            session.parts.tasks.groups.close()
+        session_id = session.get_session_id()
+        async with open_session(place, Runner(), resume=session_id) as resumed:
+            summary = await resumed.tasks.summarize_group(group.group_id)
+
+    assert summary.lines[0] == f"[completed] one {first}: one is done"
 
 
 async def test_a_fork_does_not_have_the_tasks_of_the_original(place: Place) -> None:
@@ -348,12 +464,13 @@ async def test_an_export_has_the_fields_of_tasks_and_groups(place: Place) -> Non
         event["state"].get("status", "queued") for event in document["backgroundTaskEvents"]
     ] == [
         "queued",
+        "running",
         "completed",
     ]
     assert document["backgroundJobGroups"][0]["task_ids"] == [task_id]
     assert len(document["backgroundJobGroupEvents"]) == 2
     kinds = [item["type"] for item in document["history"]]
-    assert kinds.count("background-task") == 2
+    assert kinds.count("background-task") == 3
     assert "make test is done" in (place.project / "session.md").read_text()
     assert f"task {task_id} make test: completed" in history.message
 
@@ -456,7 +573,7 @@ async def test_tasks_survive_an_export_and_an_import(place: Place) -> None:
     assert exported is not None
     assert read_task_records(exported.entries) == read_task_records(entries)
     recorded_session = parse(export_jsonl(entries).splitlines())
-    assert recorded_session.problems == ("without a message: TaskChanged 2",)
+    assert recorded_session.problems == ("without a message: TaskChanged 3",)
     assert [message.text for message in recorded_session.messages] == ["hello", "hi"]
 
 

@@ -27,7 +27,7 @@ from clew.core.errors import (
     SessionError,
     StoreUnavailable,
 )
-from clew.core.events import Envelope
+from clew.core.events import Envelope, PermissionRequest
 from clew.core.ids import SessionId
 from clew.core.messages import ToolCall, ToolResult
 from clew.core.models import ModelFacts
@@ -861,14 +861,21 @@ async def test_a_folder_that_is_not_there_is_told(place: Place) -> None:
 @pytest.mark.req("INT-2", "PRM-3")
 async def test_questions_that_nobody_answers_do_not_hold_a_shutdown(place: Place) -> None:
     ends: list[object] = []
+    asked: list[PermissionRequest] = []
     session = place.session([call_reply(("Bash", {"command": "x"}), ("Bash", {"command": "y"}))])
-    session.on("permission_request", lambda request: None)
+    both_asked = anyio.Event()
+
+    def count(request: PermissionRequest) -> None:
+        asked.append(request)
+        if len(asked) == 2:
+            both_asked.set()
+
+    session.on("permission_request", count)
     await session.open()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(outcome, session.run("hi"), ends)
-        await anyio.wait_all_tasks_blocked()
-        assert len(session._life.requests.pending) == 2
         with anyio.fail_after(60):
+            await both_asked.wait()
             await session.shutdown()
 
     (result,) = ends
@@ -938,7 +945,8 @@ async def test_a_hook_that_keeps_an_agent_from_ending_does_so_a_few_times_only(
     (place.clew_home / "settings.json").write_text(json.dumps({"hooks": {"SubagentStop": never}}))
     replies = [call_reply(("Agent", {"prompt": "go"})), call_reply(("Agent", {"prompt": "deeper"}))]
     heard = Heard()
-    session = place.session([*replies, *map(text_reply, ["again"] * 20)], agents=True)
+    answers = [text_reply(f"{letter * 8} again") for letter in "abcdefghijklmnopqrst"]
+    session = place.session([*replies, *answers], agents=True)
     session.on_any(heard)
     async with session:
         await session.run("hi")

@@ -14,10 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from clew.core.context_state import Basis, Breakdown, ContextState, Status
-from clew.core.errors import SessionError, StoreUnavailable
+from clew.core.errors import BackgroundTaskError, SessionError, StoreUnavailable
+from clew.core.events import PermissionRequest, TaskStage
 from clew.core.permissions import Approval, PermissionAnswer
-from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
+from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind, TaskState, TaskStatus
 from clew.providers.scripted import ScriptedReply, call_reply
+from clew.runtime.task_events import describe_change
+from clew.sdk.host import Host
 from clew.sdk.project_rosters import ProjectRosters, open_rosters
 from clew.sdk.roster import (
     Roster,
@@ -27,6 +30,7 @@ from clew.sdk.roster import (
     make_roster,
     parse_answer,
 )
+from clew.sdk.roster_writer import RosterWriter
 from clew.sdk.session_store import ProjectStore
 from clew.stores.memory import MemoryStore
 from clew.stores.memory_tasks import MemoryTaskStore
@@ -369,6 +373,83 @@ async def test_a_session_goes_on_when_its_agents_cannot_be_listed(
     assert result.message == "It is there."
     assert await store.tasks.tasks() == []
     assert "the list of agents was not updated" in caplog.text
+
+
+class Control:
+    """Takes messages for tasks; refuses those that say so."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.got_last = anyio.Event()
+
+    async def cancel(self, task_id: str, reason: str = "") -> None:
+        raise AssertionError(f"{task_id} was cancelled: {reason}")
+
+    async def send(self, task_id: str, text: str) -> None:
+        self.sent.append(text)
+        if text == "last":
+            self.got_last.set()
+        if text == "refused":
+            raise BackgroundTaskError(
+                f"the input of {task_id} is closed", category=TaskErrorCategory.VALIDATION
+            )
+        if text == "early" and self.sent.count(text) == 1:
+            raise BackgroundTaskError(
+                f"{task_id} has not started yet",
+                category=TaskErrorCategory.VALIDATION,
+                recoverable=True,
+            )
+
+
+async def no_answer(request_id: str, answer: PermissionAnswer) -> None:
+    raise AssertionError(f"{request_id} was answered: {answer}")
+
+
+@pytest.mark.req("AGT-3")
+async def test_a_message_that_cannot_be_delivered_does_not_hold_up_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tasks, control = MemoryTaskStore(), Control()
+    row = a_task("agent-1", status=TaskStatus.RUNNING)
+
+    with anyio.fail_after(60):
+        async with Host() as host:
+            writer = RosterWriter(tasks, host=host, control=control, answer=no_answer)
+            writer.follow(describe_change(row.state, TaskStage.STARTED))
+            await writer.flush()
+            for text in ("refused", "early", "last"):
+                await tasks.send("agent-1", text)
+            while not control.got_last.is_set():
+                writer.follow(describe_change(row.state, TaskStage.RESUMED))
+                await anyio.lowlevel.checkpoint()
+
+    assert control.sent == ["refused", "early", "early", "last"]
+    assert "a message to agent-1 was not delivered: the input of agent-1 is closed" in caplog.text
+
+
+@pytest.mark.req("AGT-3")
+async def test_a_question_is_listed_once_the_store_works_again() -> None:
+    class Failing(MemoryTaskStore):
+        fails = True
+
+        async def ask(
+            self, task_id: str, question: PermissionRequest | None, *, epoch: int | None = None
+        ) -> None:
+            if self.fails:
+                raise StoreUnavailable("not now")
+            await super().ask(task_id, question, epoch=epoch)
+
+    tasks = Failing()
+    row = a_task("agent-1", status=TaskStatus.RUNNING)
+    writer = RosterWriter(tasks, host=Host(), control=Control(), answer=no_answer)
+    writer.follow(describe_change(row.state, TaskStage.STARTED))
+    writer.follow(a_question(), task_id="agent-1")
+    await writer.flush()
+    tasks.fails = False
+    await writer.flush()
+
+    (listed,) = await tasks.tasks()
+    assert listed.question == a_question()
 
 
 @pytest.mark.req("AGT-3")

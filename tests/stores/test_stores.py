@@ -25,7 +25,7 @@ from tests.stores.store_child import RECORD, SHARED, child, entry, line, tell
 
 pytestmark = pytest.mark.anyio
 
-KILLS = 25
+KILLS = 12
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

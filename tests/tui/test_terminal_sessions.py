@@ -78,7 +78,7 @@ async def test_the_input_stays_active_while_an_answer_arrives(place: Place) -> N
             "Commands run without a sandbox: it is switched off.",
             "/help lists the commands, !ls runs a shell command, Ctrl-D exits",
         ]
-        assert person.colour("context 1%") == "green"
+        assert person.colour("context 2%") == "green"
         assert person.screen.title == "clew · project"
         person.enters("tell me")
         await person.sees("The labyrinth", "It is very old.")
@@ -547,8 +547,8 @@ async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place
 
 
 async def test_long_lines_are_broken_between_words_below_their_column(place: Place) -> None:
-    async with fake_openai() as server, clew_for(place, *at(server)) as person:
+    async with fake_openai() as server, clew_for(place, *at(server), columns=60) as person:
         shown = await person.says("/agent")
         assert shown[0].startswith("  general-purpose    Does a task")
         assert re.match(r" {21}\S", shown[1])
-        assert all(len(line) <= 100 for line in shown)
+        assert all(len(line) <= 60 for line in shown)

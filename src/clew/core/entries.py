@@ -175,14 +175,18 @@ class ModeChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mode
 class TaskChanged(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="task"
 ):
-    """Records where a background task stands: when it is created, asks, ends or is closed.
+    """Records where a background task stands.
 
-    The model does not see it. The newest entry of a task has its last known state.
+    There is one when the task is created, starts, asks, ends or is closed, when its log or its
+    worktree becomes known, and when the model was told of its end. The model does not see it.
+    The newest entry of a task that is not `reported` has its last known state.
     """
 
     state: TaskState
     closed: bool = False
     """True when the task was removed from the list."""
+    reported: bool = False
+    """True when a message told the model how the task ended; `state` only names the task then."""
 
 
 class JobGroupChanged(

@@ -256,9 +256,14 @@ class JobGroups:
         """
         return self._find(group_id).summarize()
 
-    def restore(self, states: Iterable[JobGroupState]) -> None:
-        """Put the groups of an earlier process into the list, after their tasks."""
-        known = {task.task_id: task for task in self._manager.list()}
+    def restore(self, states: Iterable[JobGroupState], *, closed: Iterable[TaskState] = ()) -> None:
+        """Put the groups of an earlier process into the list, after their tasks.
+
+        Args:
+            states: The groups.
+            closed: Tasks that ended and are not in the list any more.
+        """
+        known = {task.task_id: task for task in (*closed, *self._manager.list())}
         for state in states:
             if state.group_id not in self._groups:
                 group = self._add(state)

@@ -184,7 +184,8 @@ class BackgroundTaskManager:
                 continue
             is_stale = not state.status.is_terminal and not state.durable
             known = fail_stale(state, at=self._clock.now()) if is_stale else state
-            task = self._add(recreate_request(known), known, self._runners.find(known))
+            request = replace(recreate_request(known), follows=known.durable)
+            task = self._add(request, known, self._runners.find(known))
             if is_stale:
                 self._events.announce(known, TaskStage.FAILED)
             elif not task.has_runner:

@@ -117,7 +117,8 @@ class ProcessRunner:
         """
         pipes = self._running.get(task_id)
         if pipes is None:
-            raise _refuse(f"{task_id} does not run")
+            # It is just starting or ending.
+            raise _refuse(f"{task_id} does not run", recoverable=True)
         if text == END_OF_INPUT:
             pipes.close_input()
             return
@@ -289,5 +290,6 @@ async def _end(process: Process, guard: CallGuard, output: ProcessOutput, *, gra
         await run_sync(guard.kill_strays)
 
 
-def _refuse(message: str) -> BackgroundTaskError:
-    return BackgroundTaskError(message, category=TaskErrorCategory.VALIDATION)
+def _refuse(message: str, *, recoverable: bool = False) -> BackgroundTaskError:
+    category = TaskErrorCategory.VALIDATION
+    return BackgroundTaskError(message, category=category, recoverable=recoverable)

@@ -16,7 +16,7 @@ from clew.core.errors import BackgroundTaskError
 from clew.core.ids import SessionId
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk, TargetKind
-from clew.core.tasks import LogPage, TaskKind, TaskState
+from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
 from clew.core.text import one_line
 from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
 from clew.tools.builtin.files import ToolFailure, failure
@@ -207,9 +207,14 @@ class BackgroundProcessTool:
 
     async def _read(self, call: ProcessCall) -> ToolOutput:
         state = self._find(call.task_id)
-        if state.started_at is None:
+        if state.status is TaskStatus.QUEUED:
             return ToolOutput(text=describe_process(state), data=_facts(state))
-        page = await self._manager().read_log(call.task_id, offset=call.offset)
+        try:
+            page = await self._manager().read_log(call.task_id, offset=call.offset)
+        except BackgroundTaskError:
+            if state.started_at is not None:
+                raise
+            return ToolOutput(text=describe_process(state), data=_facts(state))
         lines = [describe_process(state), *_describe_page(page, state)]
         data = {**_facts(state), "offset": page.offset, "next_offset": page.next_offset}
         return ToolOutput(text="\n".join(lines), data=data)

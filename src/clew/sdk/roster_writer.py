@@ -11,7 +11,7 @@ from typing import Protocol
 
 import anyio
 
-from clew.core.errors import ClewError, StoreError
+from clew.core.errors import BackgroundTaskError, ClewError, StoreError
 from clew.core.events import (
     BackgroundTaskEvent,
     Event,
@@ -158,9 +158,15 @@ class RosterWriter:
             if self._changed.get(task_id) is state:
                 del self._changed[task_id]
         for task_id in list(self._asking):
+            # Before the write: the questions may change again meanwhile.
             self._asking.discard(task_id)
             questions = self._open.get(task_id, {})
-            await self._tasks.ask(task_id, next(iter(questions.values()), None))
+            try:
+                await self._tasks.ask(task_id, next(iter(questions.values()), None))
+            except BaseException:
+                if task_id in self._open:
+                    self._asking.add(task_id)
+                raise
 
     async def _beat(self) -> None:
         now = anyio.current_time()
@@ -194,9 +200,11 @@ class RosterWriter:
                 try:
                     await self._control.send(task_id, message.text)
                 except ClewError as error:
-                    # A task that has not started yet gets its messages later.
-                    logger.info("a message to %s was not delivered yet: %s", task_id, error)
-                    break
+                    if isinstance(error, BackgroundTaskError) and error.recoverable:
+                        # A task that has not started yet gets its messages later.
+                        logger.info("a message to %s was not delivered yet: %s", task_id, error)
+                        break
+                    logger.warning("a message to %s was not delivered: %s", task_id, error)
                 self._read[task_id] = message.number
 
     async def _cancel(self, task_id: str) -> None:

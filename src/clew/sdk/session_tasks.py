@@ -22,7 +22,8 @@ from clew.core.events import (
 from clew.core.tasks import JobGroupState, TaskKind, TaskState
 from clew.core.text import one_line
 from clew.sdk.host import Host
-from clew.sdk.task_notices import make_notice
+from clew.sdk.task_notices import find_end, is_stale
+from clew.sdk.task_reports import TaskReports
 from clew.session.config import ExtraFacts
 from clew.session.event_bus import EventBus
 from clew.session.session import Session
@@ -72,6 +73,7 @@ class SessionTasks:
         self._manager: BackgroundTaskManager | None = None
         self._groups: JobGroups | None = None
         self._recorder = _Recorder(session, bus, host)
+        self._reports = TaskReports(session, bus, self._recorder.add)
         self.agent_limits: TaskLimits | None = None
         """When agents are ended whose requests say nothing about it; None for the default."""
         self.make_roster: Callable[[BackgroundTaskManager], RosterWriter | None] | None = None
@@ -123,7 +125,11 @@ class SessionTasks:
         return tuple(task for task in self.list_tasks() if not task.status.is_terminal)
 
     async def restore(self) -> None:
-        """Restore the tasks of a resumed session; the model is told which of them died."""
+        """Restore the tasks of a resumed session.
+
+        With the next prompt the model is told which of them died, and how those ended of whose
+        end it did not read before.
+        """
         session = self._session()
         records = read_task_records(session.journal.entries)
         # A fork has the entries of the original, but not its tasks.
@@ -132,13 +138,11 @@ class SessionTasks:
         if own:
             await self.manager.restore(own)
         if groups:
-            self.groups.restore(groups)
-        for task in own:
-            if not task.status.is_terminal and self.manager.get(task.task_id).status.is_terminal:
-                session.state.reminders.append(
-                    f"The background task {task.task_id} ({one_line(task.label, _LABEL)}) ended"
-                    " without a result, because the process of this session ended."
-                )
+            self.groups.restore(groups, closed=records.closed)
+        for task in (self.manager.get(task.task_id) for task in own):
+            is_owed = task.mode == "background" or is_stale(task)
+            if task.status.is_terminal and is_owed and task.task_id not in records.reported:
+                self._reports.remind(task)
 
     def find_facts(self) -> list[str]:
         """Return what a summary of the conversation must say about running tasks."""
@@ -174,8 +178,8 @@ class SessionTasks:
 
     def _publish(self, event: Event, *, task_id: str = "") -> None:
         self._recorder.follow(event)
-        if isinstance(event, BackgroundTaskEvent) and (text := make_notice(event)):
-            self._session().state.notices.append(text)
+        if isinstance(event, BackgroundTaskEvent) and (ended := find_end(event)) is not None:
+            self._reports.notify(ended)
         self._bus.publish(event, task_id=task_id)
         if self._roster is not None:
             self._roster.follow(event, task_id=task_id)
@@ -183,6 +187,7 @@ class SessionTasks:
 
 _RECORDED = {
     TaskStage.CREATED,
+    TaskStage.STARTED,
     TaskStage.WAITING,
     TaskStage.COMPLETED,
     TaskStage.FAILED,
@@ -197,20 +202,36 @@ class _Recorder:
     def __init__(self, session: Callable[[], Session], bus: EventBus, host: Host) -> None:
         self._session, self._bus, self._host = session, bus, host
         self._waiting: list[Body] = []
+        self._places: dict[str, set[str]] = {}
+        """The logs and worktrees of running tasks that are recorded."""
         self._lock: anyio.Lock | None = None
 
     def follow(self, event: Event) -> None:
         """Record the event, unless it only tells of progress."""
         match event:
-            case BackgroundTaskEvent(stage=stage, state=TaskState() as task) if stage in _RECORDED:
-                self._add(TaskChanged(state=_shorten(task), closed=stage is TaskStage.CLOSED))
+            case BackgroundTaskEvent(stage=stage, state=TaskState() as task):
+                # After a crash, its log and its worktree are all that is left of a task.
+                if self._note_places(task) or stage in _RECORDED:
+                    self.add(TaskChanged(state=_shorten(task), closed=stage is TaskStage.CLOSED))
             case BackgroundJobGroupEvent(stage=stage, state=group):
+                # The results so far are those of its tasks, which are recorded.
                 if stage is not JobGroupStage.UPDATED:
-                    self._add(JobGroupChanged(state=group))
+                    self.add(JobGroupChanged(state=group))
             case _:
                 pass
 
-    def _add(self, body: Body) -> None:
+    def _note_places(self, task: TaskState) -> bool:
+        """Note where the work of a task is; returns whether there is a new place."""
+        if task.status.is_terminal:
+            self._places.pop(task.task_id, None)
+            return False
+        known = self._places.setdefault(task.task_id, set())
+        fresh = {task.log_path, task.worktree_path} - known - {""}
+        known |= fresh
+        return bool(fresh)
+
+    def add(self, body: Body) -> None:
+        """Write an entry as soon as possible."""
         self._waiting.append(body)
         if self._host.is_running:
             self._host.start_soon(self.flush)

@@ -238,7 +238,7 @@ def _event_items(entry: Entry) -> Iterator[HistoryEntry]:
             yield _event(entry, "rewind", {"before": before, "files": list(files)})
         case ModeChanged(mode=mode):
             yield _event(entry, "mode", {"mode": mode})
-        case TaskChanged(state=task, closed=closed):
+        case TaskChanged(state=task, closed=closed, reported=False):
             yield _event(entry, BACKGROUND_TASK, msgspec.to_builtins(task) | {"closed": closed})
         case JobGroupChanged(state=group):
             yield _event(entry, BACKGROUND_GROUP, msgspec.to_builtins(group))

@@ -15,6 +15,10 @@ class TaskRecords(Struct, frozen=True, kw_only=True):
 
     tasks: tuple[TaskState, ...] = ()
     """The last known state of each task that is not closed."""
+    closed: tuple[TaskState, ...] = ()
+    """The last state of each task that is closed."""
+    reported: frozenset[str] = frozenset()
+    """The ids of the tasks of whose end the model was told."""
     groups: tuple[JobGroupState, ...] = ()
     """The last known state of each group."""
     task_changes: tuple[Entry, ...] = ()
@@ -29,15 +33,24 @@ def read_task_records(entries: Sequence[Entry]) -> TaskRecords:
     Only their own entries are read, so that a long session still opens quickly.
     """
     tasks: dict[str, TaskState] = {}
+    closed: dict[str, TaskState] = {}
+    reported: set[str] = set()
     groups: dict[str, JobGroupState] = {}
     task_changes = select_entries(entries, "task")
     group_changes = select_entries(entries, "job_group")
     for entry in task_changes:
         match entry.body:
+            case TaskChanged(state=task, reported=True):
+                # An agent may continue before the model reads how it ended.
+                if task.task_id in tasks and tasks[task.task_id].status.is_terminal:
+                    reported.add(task.task_id)
             case TaskChanged(state=task, closed=True):
                 tasks.pop(task.task_id, None)
+                closed[task.task_id] = task
             case TaskChanged(state=task):
                 tasks[task.task_id] = task
+                closed.pop(task.task_id, None)
+                reported.discard(task.task_id)
             case _:
                 pass
     for entry in group_changes:
@@ -45,6 +58,8 @@ def read_task_records(entries: Sequence[Entry]) -> TaskRecords:
             groups[entry.body.state.group_id] = entry.body.state
     return TaskRecords(
         tasks=tuple(tasks.values()),
+        closed=tuple(closed.values()),
+        reported=frozenset(reported),
         groups=tuple(groups.values()),
         task_changes=tuple(task_changes),
         group_changes=tuple(group_changes),

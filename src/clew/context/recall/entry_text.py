@@ -41,7 +41,7 @@ def entry_text(entry: Entry) -> str:
             return summary
         case Noted(text=text):
             return text
-        case TaskChanged(state=task, closed=False):
+        case TaskChanged(state=task, closed=False, reported=False):
             return format_task(task)
         case _:
             return ""

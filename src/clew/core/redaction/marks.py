@@ -44,9 +44,8 @@ def find_mark(value: object) -> str:
     todo = [value]
     while todo:
         match todo.pop():
-            case str() as text:
-                if found := MARK_PATTERN.search(text):
-                    return found[0]
+            case str() as text if found := MARK_PATTERN.search(text):
+                return found[0]
             case dict() as fields:
                 todo += [*fields.keys(), *fields.values()]
             case list() | tuple() as items:

@@ -175,10 +175,9 @@ def _speaker(message: Message) -> str:
 
 def _describe_background(body: TaskChanged | JobGroupChanged | CallStarted) -> str:
     match body:
-        case TaskChanged(state=task, closed=closed):
-            return f"task {task.task_id} {one_line(task.label, 60)}: " + (
-                "closed" if closed else task.status
-            )
+        case TaskChanged(state=task, closed=closed, reported=reported):
+            what = "the model was told" if reported else "closed" if closed else task.status
+            return f"task {task.task_id} {one_line(task.label, 60)}: {what}"
         case JobGroupChanged(state=group):
             return f"job group {group.group_id}: {group.status}"
         case CallStarted(call_ids=calls):
