@@ -154,6 +154,17 @@ def test_what_defines_no_agent_is_refused_with_a_reason(home: Path) -> None:
     }
 
 
+def test_a_definition_chooses_a_worktree_and_the_background(home: Path) -> None:
+    write(home / "clew/agents/x.md", "description: d\nisolation: worktree\nbackground: true")
+    write(home / "clew/agents/y.md", "description: d\nisolation: jail")
+
+    x, y = (find(home).agents[name] for name in "xy")
+
+    assert (x.isolation, x.background, x.problems) == ("worktree", True, ())
+    assert (y.isolation, y.background) == ("none", False)
+    assert y.problems == ("`isolation` must be `none` or `worktree`; it is ignored",)
+
+
 def test_what_a_definition_asks_for_in_vain_is_said(home: Path) -> None:
     write(
         home / "project/.claude/agents/x.md",

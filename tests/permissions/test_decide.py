@@ -331,3 +331,14 @@ def test_a_rule_that_asks_is_quieted_only_by_a_grant_for_the_very_call() -> None
     assert judge(second, ask=("Bash(git push:*)",), grants=shape).verdict is ASK
     assert judge(first, ask=("Bash(git push:*)",), grants=exact).verdict is ALLOW
     assert judge(second, ask=("Bash(git push:*)",), grants=exact).verdict is ASK
+
+
+@pytest.mark.parametrize("rule", ["mcp__git", "mcp__git__*", "mcp__*", "ReadMcpResource"])
+def test_a_rule_for_a_whole_server_holds_for_reading_from_it(rule: str) -> None:
+    access = Access(
+        tool="ReadMcpResource", risk=Risk.INSPECT, target="git:x://y", server="mcp__git__"
+    )
+
+    assert judge(access, deny=(rule,)).verdict is DENY
+    assert judge(access, ask=(rule,)).verdict is ASK
+    assert judge(access, deny=("mcp__git__push", "mcp__github")).verdict is ALLOW

@@ -550,3 +550,23 @@ async def test_a_runner_that_is_cancelled_by_something_else_fails_its_task() -> 
     await manager.shutdown()
 
     assert (ended.status, ended.error_category) == (TaskStatus.FAILED, TaskErrorCategory.CRASH)
+
+
+async def test_two_requests_at_once_are_both_run_also_if_they_are_the_first() -> None:
+    async with world() as w:
+        async with anyio.create_task_group() as group:
+            group.start_soon(w.manager.spawn, agent(mode="background"))
+            group.start_soon(w.manager.spawn, agent(mode="foreground"))
+        await settle()
+
+        assert sorted(w.agents.running) == ["t1", "t2"]
+
+
+async def test_an_agent_of_a_hook_does_not_wait_for_the_agent_that_waits_for_it() -> None:
+    async with world(max_concurrent=1) as w:
+        await w.spawn(agent(mode="foreground"))
+        other = await w.spawn(agent(mode="foreground"))
+        of_hook = await w.spawn(agent(mode="foreground", fires_hooks=False))
+
+        assert w.manager.get(other).status is TaskStatus.QUEUED
+        assert w.manager.get(of_hook).status is TaskStatus.RUNNING

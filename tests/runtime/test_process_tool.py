@@ -13,10 +13,11 @@ from clew.core.entries import TaskChanged
 from clew.core.events import BackgroundTaskEvent, PermissionRequest, TaskStage, ToolEnded
 from clew.core.messages import ToolResult
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
-from clew.core.tasks import TaskStatus
+from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
 from clew.providers.scripted import ScriptedReply, call_reply
-from clew.runtime.process_tool import BACKGROUND_PROCESS
+from clew.runtime.process_tool import BACKGROUND_PROCESS, _describe_page
 from clew.sdk.session import InteractiveSession
+from clew.sdk.task_notices import describe_task_end
 from clew.session.task_records import read_task_records
 from clew.tools.sandbox import Sandbox
 from tests.sdk.places import Place
@@ -370,3 +371,31 @@ async def test_closing_the_session_ends_its_processes(place: Place) -> None:
 
     assert state.pid
     assert not Path(f"/proc/{state.pid}").exists()
+
+
+def test_a_process_without_output_has_no_unfinished_line() -> None:
+    state = TaskState(
+        task_id="t", kind=TaskKind.PROCESS, label="make", status=TaskStatus.RUNNING, started_at=1.0
+    )
+
+    assert _describe_page(LogPage(task_id="t"), state) == [
+        "[no output yet]",
+        "[new lines will start at offset=0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [("exit code 3", "has failed (exit code 3): make"), ("idle", "has failed (idle, exit code 3)")],
+)
+def test_the_exit_code_of_a_process_is_told_once(error: str, said: str) -> None:
+    state = TaskState(
+        task_id="t",
+        kind=TaskKind.PROCESS,
+        label="make",
+        status=TaskStatus.FAILED,
+        error=error,
+        exit_code=3,
+    )
+
+    assert said in describe_task_end(state)

@@ -1,13 +1,17 @@
 """`SubagentManager`: the agents among the background tasks."""
 
 import anyio
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from clew.core.errors import BackgroundTaskError
-from clew.core.tasks import LogPage, TaskKind, TaskStatus
+from clew.core.tasks import LogPage, TaskKind, TaskState, TaskStatus
 from clew.runtime.manager import BackgroundTaskManager
-from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskRequest, TaskResult
+from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskLimits, TaskRequest, TaskResult
 from clew.runtime.subagents import SubagentManager
+from clew.testing.clock import settle
+from tests.runtime.runners import ScriptedRunner, agent
 
 pytestmark = pytest.mark.anyio
 
@@ -65,3 +69,45 @@ async def test_agents_are_started_followed_and_continued() -> None:
         with pytest.raises(BackgroundTaskError, match="is not an agent"):
             await agents.run(TaskRequest(kind=TaskKind.PROCESS, prompt="make"))
         await manager.shutdown()
+
+
+async def test_an_agent_that_continues_keeps_the_limits_of_its_request() -> None:
+    runner = ScriptedRunner()
+    manager = BackgroundTaskManager([runner])
+    limits = TaskLimits(max_runtime=5.0)
+    request = agent(
+        allowed_tools=("Read",), max_turns=3, fork_worker=True, fires_hooks=False, limits=limits
+    )
+    with anyio.fail_after(60):
+        ended = await _run(manager, runner, request)
+        again = await _continue(manager, runner, ended)
+        await manager.shutdown()
+        resumed = BackgroundTaskManager([runner])
+        await resumed.restore([msgspec.json.decode(msgspec.json.encode(ended), type=TaskState)])
+        later = await _continue(resumed, runner, ended)
+        await resumed.shutdown()
+
+    assert again == replace(request, prompt="go on", task_id=ended.task_id, label=ended.label)
+    # The limits of time and output are those of the session that continues it.
+    assert later == replace(again, limits=TaskLimits(max_runtime=9.0))
+
+
+async def _run(
+    manager: BackgroundTaskManager, runner: ScriptedRunner, request: TaskRequest
+) -> TaskState:
+    state = await manager.spawn(request)
+    await settle()
+    runner.complete(state.task_id)
+    return await manager.wait(state.task_id)
+
+
+async def _continue(
+    manager: BackgroundTaskManager, runner: ScriptedRunner, ended: TaskState
+) -> TaskRequest:
+    limits = TaskLimits(max_runtime=9.0)
+    await SubagentManager(manager).send(ended.task_id, "go on", limits=limits)
+    await settle()
+    request = runner.running[ended.task_id].task.request
+    runner.complete(ended.task_id)
+    await manager.wait(ended.task_id)
+    return request

@@ -1,73 +1,19 @@
 """Workers in one process, on a store and a queue in memory."""
 
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
 import anyio
 import pytest
 
 from clew.core.errors import StoreUnavailable
-from clew.core.tasks import TaskKind, TaskStatus, TimeoutReason
+from clew.core.tasks import TaskStatus, TimeoutReason
 from clew.runtime.claimed_task import ClaimedTask
-from clew.runtime.durable_tasks import DurableTasks, make_row, make_spec
-from clew.runtime.protocol import TaskLimits, TaskRequest, TaskResult
-from clew.runtime.worker import RunAgent, Worker
+from clew.runtime.durable_tasks import make_row
+from clew.runtime.protocol import TaskLimits, TaskResult
+from clew.runtime.worker import Worker
 from clew.runtime.worker_watchdog import WorkerTimes, WorkerWatchdog
-from clew.stores.memory import MemoryStore
-from clew.stores.task_protocol import ScheduleRow, TaskRow
-from tests.runtime.memory_queue import MemoryQueue
+from clew.stores.task_protocol import ScheduleRow
+from tests.runtime.worker_world import QUICK, World, spec, wait_forever
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("DST-1")]
-
-QUICK = WorkerTimes(heartbeat=0.01, silent_after=60, cancel_poll=0.01, save=0.01, sweep=0.01)
-
-
-def spec(prompt: str = "do it", limits: TaskLimits | None = None) -> dict[str, object]:
-    request = TaskRequest(kind=TaskKind.AGENT, prompt=prompt, durable=True, limits=limits)
-    return make_spec(request, {"cwd": "/"})
-
-
-async def answer(task: ClaimedTask) -> TaskResult:
-    return TaskResult(text=f"answer to {task.request.prompt}")
-
-
-async def wait_forever(task: ClaimedTask) -> TaskResult:
-    await anyio.sleep_forever()
-    raise AssertionError
-
-
-class World:
-    """A store, a queue, and the workers that serve it."""
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.tasks = MemoryStore(clock=clock).tasks
-        self.queue = MemoryQueue(self.tasks)
-        self.durable = DurableTasks(self.tasks, self.queue)
-
-    def worker(self, run: RunAgent = answer, name: str = "worker-w1") -> Worker:
-        return Worker(self.tasks, self.queue, run, name=name, times=QUICK)
-
-    @asynccontextmanager
-    async def serving(self, worker: Worker) -> AsyncIterator[Worker]:
-        async with anyio.create_task_group() as group:
-            await group.start(worker.serve)
-            group.start_soon(self.queue.serve, worker)
-            yield worker
-            worker.stop()
-            await worker.stopped.wait()
-            group.cancel_scope.cancel()
-
-    async def wait_for(self, task_id: str, is_there: Callable[[TaskRow], object]) -> TaskRow:
-        with anyio.fail_after(60):
-            while True:
-                row = await self.durable.get(task_id)
-                if is_there(row):
-                    return row
-                await anyio.sleep(0.005)
-
-    async def wait_ended(self, task_id: str) -> TaskRow:
-        return await self.wait_for(task_id, lambda row: row.state.status.is_terminal)
 
 
 async def test_a_task_is_stored_run_and_completed() -> None:
@@ -94,6 +40,7 @@ async def test_a_worker_that_lost_a_task_stops_it_and_writes_nothing() -> None:
     async with world.serving(world.worker(work)):
         task_id = (await world.durable.spawn(spec())).task_id
         await world.wait_for(task_id, lambda row: row.worker == "worker-w1")
+        await world.tasks.beat("worker-w2")
         taken = await world.tasks.claim(task_id, "worker-w2")
         with anyio.fail_after(60):
             await ended.wait()

@@ -146,6 +146,47 @@ async def test_nothing_of_the_repository_runs(
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.req("BGT-4")
+async def test_no_filter_runs_that_only_the_settings_of_a_worktree_name(
+    repository: Path, worktrees: GitWorktrees, tmp_path: Path
+) -> None:
+    sprung, attributes, settings = (tmp_path / name for name in ("sprung", "attributes", "evil"))
+    attributes.write_text("* filter=evil\n")
+    trap = f"touch {sprung}; cat"
+
+    def set_trap(folder: Path) -> None:
+        # For this worktree, and for the branches of those that come after it.
+        git(folder, "config", "extensions.worktreeConfig", "true")
+        git(folder, "config", "--worktree", "core.attributesFile", str(attributes))
+        git(folder, "config", "--worktree", "filter.evil.clean", trap)
+        git(folder, "config", "--file", str(settings), "core.attributesFile", str(attributes))
+        git(folder, "config", "--file", str(settings), "filter.evil.smudge", trap)
+        git(folder, "config", "includeIf.onbranch:clew/agent-2*.path", str(settings))
+        os.utime(folder / "README.md", (1, 1))
+        sprung.unlink(missing_ok=True)
+
+    await WorktreeRunner(Worker(set_trap), worktrees).run(Task(repository))
+    await WorktreeRunner(Worker(lambda folder: None), worktrees).run(
+        Task(repository, task_id="agent-2")
+    )
+
+    assert not sprung.exists()
+    assert leave_nothing(repository, worktrees)
+
+
+async def test_a_worktree_that_changed_after_its_inspection_is_kept(
+    repository: Path, worktrees: GitWorktrees
+) -> None:
+    made = await worktrees.prepare("agent-1", Task(repository).request)
+    assert (await worktrees.inspect(made)).is_clean
+    Path(made.path, "new.txt").write_text("late")
+
+    with pytest.raises(BackgroundTaskError, match="has changed"):
+        await worktrees.remove(made)
+
+    assert Path(made.path, "new.txt").read_text() == "late"
+
+
 async def test_git_variables_of_the_environment_do_not_count(
     repository: Path, worktrees: GitWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,11 +283,17 @@ async def test_a_record_names_the_task_and_whether_its_process_lives(
     assert made.holder is not None
 
     dead = replace(made, holder=replace(made.holder, pid=find_ended_process()))
-    far = replace(made, holder=replace(made.holder, host=f"not-{socket.gethostname()}"))
-    rebooted = replace(made, holder=replace(made.holder, machine="before"))
+    boot = made.holder.machine.partition("/")[0]
+    far = replace(made, holder=replace(made.holder, machine="far/1", host="far"))
+    rebooted = replace(made, holder=replace(made.holder, machine="before/1"))
+    in_container = replace(made, holder=replace(made.holder, machine=f"{boot}/1"))
 
     assert find_user(dead) == ""
     assert find_user(rebooted) == ""
-    assert find_user(far).endswith(f"on not-{socket.gethostname()}")
+    assert find_user(far) == f"process {os.getpid()} on far"
+    # Its process may have the same id as this one.
+    assert find_user(in_container) == f"process {os.getpid()} on {socket.gethostname()}"
+    worktrees.records.save(in_container)
+    assert worktrees.find_free("agent-1") is None
     worktrees.release(made)
     assert find_user(worktrees.records.list()[0]) == ""

@@ -308,3 +308,24 @@ async def test_the_state_of_a_task_names_the_worktree_that_was_kept(
         assert git(repository, "branch", "--list", state.branch_name)
     assert done.worktree_path in done.result
     assert failed.worktree_path in failed.error
+
+
+@pytest.mark.parametrize("after_crash", [False, True])
+async def test_a_task_continues_after_its_worktree_was_deleted_as_the_report_says(
+    repository: Path, worktrees: GitWorktrees, *, after_crash: bool
+) -> None:
+    task = Task(repository)
+    first = Worker(lambda folder: (folder / "new.txt").write_text("new\n"))
+    result = await WorktreeRunner(first, worktrees).run(task)
+    assert task.facts["cwd"] == str(repository)
+    git(repository, "worktree", "remove", "--force", result.worktree_path)
+    git(repository, "branch", "-D", result.branch_name)
+
+    # A process that died had noted the folder in the worktree.
+    known = first.requests[0].cwd if after_crash else str(task.facts["cwd"])
+    task.request = replace(task.request, cwd=known)
+    again = Worker(lambda folder: None)
+    await WorktreeRunner(again, worktrees).run(task)
+
+    assert again.requests[0].cwd != first.requests[0].cwd
+    assert task.facts["cwd"] == str(repository)

@@ -12,13 +12,17 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from clew.core.events import Envelope
+from clew.core.errors import BackgroundTaskError
+from clew.core.events import Envelope, Event, RunCompleted, UserMessage
 from clew.core.ids import SessionId
 from clew.core.permissions import Approval, PermissionMode
 from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
 from clew.providers.prices import Price
+from clew.providers.scripted import Pause, text_reply
 from clew.runtime.protocol import TaskRunner
-from clew.sdk.agent_process_runner import ProcessAgentRunner
+from clew.sdk.agent_child import _Agent
+from clew.sdk.agent_pipe import FinishAgent, SendText
+from clew.sdk.agent_process_runner import ProcessAgentRunner, _RemoteAgent
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
@@ -34,6 +38,7 @@ from clew.testing.fake_openai import (
     text_response,
     tool_call_response,
 )
+from tests.runtime.worktree_tasks import Task
 from tests.sdk.places import Place
 
 pytestmark = pytest.mark.anyio
@@ -267,3 +272,53 @@ async def test_the_session_of_an_agent_is_resumed_on_the_server_that_it_used(
     assert result.response == "it is locked"
     said = [message["content"] for message in server.requests[-1]["messages"][1:]]
     assert said == ["look around", "a door", "open it"]
+
+
+@pytest.mark.req("BGT-4")
+async def test_an_agent_that_works_on_a_message_after_its_task_takes_more_messages(
+    place: Place,
+) -> None:
+    def wrap(event: Event) -> Envelope:
+        return Envelope(seq=1, session_id=SessionId("s"), at=0.0, event=event)
+
+    async with place.session(["hello"], agents=True) as session:
+        completed = RunCompleted(await session.run("hi"))
+        remote = _RemoteAgent(session.parts.agents.setup, Task(place.project))
+        remote._take(wrap(completed))
+        with pytest.raises(BackgroundTaskError, match="has just ended"):
+            remote.send("too late")
+        remote._take(wrap(UserMessage(text="a message that came before")))
+        remote.send("in time")
+        remote._take(wrap(completed))
+        with pytest.raises(BackgroundTaskError, match="has just ended"):
+            remote.send("too late")
+        remote._process._send.close()
+        remote._process._lines.close()
+
+
+@pytest.mark.req("BGT-4")
+async def test_a_process_ends_when_its_parent_has_seen_the_end_of_every_run(place: Place) -> None:
+    second = Pause()
+    async with place.session(["one", [second, *text_reply("two")], "three"]) as session:
+        agent, completed = _Agent(session), [anyio.Event(), anyio.Event(), anyio.Event()]
+        ended = iter(completed)
+        session.on("complete", lambda event: next(ended).set())
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.work, "first")
+                await completed[0].wait()
+                # It was sent before the parent saw the end of the first run.
+                await agent.take(SendText(text="second"))
+                await second.reached.wait()
+                await agent.take(FinishAgent())
+                second.release()
+                await completed[1].wait()
+                # It was sent before the parent saw the end of the second run.
+                await anyio.wait_all_tasks_blocked()
+                await agent.take(SendText(text="third"))
+                await agent.take(FinishAgent())
+                await completed[2].wait()
+                await agent.take(FinishAgent())
+
+    asked = [message.text for message in place.provider.requests[-1].messages]
+    assert asked == ["first", "one", "second", "two", "third"]

@@ -10,15 +10,16 @@ import msgspec
 import pytest
 
 from clew.core.entries import Charged, TaskChanged
-from clew.core.errors import ProviderRejected
+from clew.core.errors import BackgroundTaskError, ProviderRejected
 from clew.core.events import Envelope, TaskStage
 from clew.core.ids import SessionId
 from clew.core.permissions import Access, Approval, Decision, PermissionMode
-from clew.core.tasks import TaskErrorCategory, TaskState, TaskStatus
-from clew.core.usage import Usage
+from clew.core.tasks import TaskErrorCategory, TaskKind, TaskState, TaskStatus
+from clew.core.usage import Spending, Usage
 from clew.extensions.commands.protocol import CommandResult
 from clew.providers.prices import Price
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.runtime.protocol import TaskRequest
 from clew.sdk.agent_runner import AgentRunner
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.options import InteractiveOptions
@@ -567,6 +568,102 @@ async def test_an_agent_in_a_worktree_leaves_its_work_on_a_branch(place: Place) 
     text = last_result(provider)
     assert changed.worktree_path in text
     assert "had no changes and was removed" in text
+
+
+@pytest.mark.req("AGT-1", "BGT-4")
+async def test_the_definition_of_an_agent_chooses_a_worktree_and_the_background(
+    place: Place,
+) -> None:
+    git(place.project, "init", "-q", "-b", "main")
+    place.write("a.txt", "before\n")
+    commit_all(place.project, "first")
+    folder = place.clew_home / "agents"
+    folder.mkdir(parents=True)
+    head = "description: d\nisolation: worktree\nbackground: true"
+    (folder / "mover.md").write_text(f"---\n{head}\n---\nYou move.\n")
+    call = {"prompt": "move it", "subagent_type": "mover"}
+    session, _ = open_session(
+        place,
+        {
+            "go": [
+                call_reply(("Agent", call)),
+                call_reply(("Agent", {**call, "background": False})),
+                "done",
+            ],
+            "move it": ["moved", "moved"],
+        },
+    )
+    async with session:
+        await session.run("go")
+        states = agents_of(session)
+
+    assert [(one.isolation, one.mode) for one in states] == [
+        ("worktree", "background"),
+        ("worktree", "foreground"),
+    ]
+
+
+@pytest.mark.req("BGT-1", "BGT-3")
+async def test_a_batch_keeps_the_results_of_agents_that_the_user_closes(place: Place) -> None:
+    slow, late = Pause(), Pause()
+    session, _ = open_session(
+        place,
+        {
+            "slow": [[slow, *text_reply("second")]],
+            "fast": ["first"],
+            "late": [[late, *text_reply("never")]],
+        },
+    )
+    ended: list[TaskState] = []
+
+    async def wait(states: Sequence[TaskState]) -> None:
+        ended.extend(await session.parts.agents.wait_all(states))
+
+    async with session:
+        agents = session.parts.agents
+        with anyio.fail_after(60):
+            requests = [TaskRequest(kind=TaskKind.AGENT, prompt=one) for one in ("slow", "fast")]
+            _, states = await agents.start_all(requests, mode="foreground")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait, states)
+                await slow.reached.wait()
+                await wait_for(session, states[1].task_id)
+                agents.manager.close(states[1].task_id)
+                slow.release()
+            assert [one.result for one in ended] == ["second", "first"]
+
+            requests = [TaskRequest(kind=TaskKind.AGENT, prompt=one) for one in ("fast", "late")]
+            _, states = await agents.start_all(requests, mode="foreground")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait, states)
+                await late.reached.wait()
+                await wait_for(session, states[0].task_id)
+                agents.manager.close(states[0].task_id)
+                tasks.cancel_scope.cancel()
+            assert agents.manager.get(states[1].task_id).status is TaskStatus.CANCELLED
+
+
+@pytest.mark.req("BGT-4")
+async def test_a_message_to_an_agent_that_is_just_ending_is_refused(place: Place) -> None:
+    session, _ = open_session(place, {"look": ["A door.", "It is open."]})
+    refused: list[BackgroundTaskError] = []
+
+    async def charge(name: str, spending: Spending) -> None:
+        # The agent has read its messages for the last time.
+        (agent,) = agents_of(session)
+        with pytest.raises(BackgroundTaskError, match="has just ended") as raised:
+            await session.parts.agents.send(agent.task_id, "open it")
+        refused.append(raised.value)
+
+    async with session:
+        agents = session.parts.agents
+        agents.setup.charge = charge
+        state = await agents.run(TaskRequest(kind=TaskKind.AGENT, prompt="look"))
+        agents.setup.charge = None
+        assert [one.recoverable for one in refused] == [True]
+        assert state.status is TaskStatus.COMPLETED, state.error
+        await agents.send(state.task_id, "open it")
+        assert (await wait_for(session, state.task_id)).result == "It is open."
 
 
 @pytest.mark.req("AGT-3", "BGT-5")

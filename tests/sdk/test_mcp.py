@@ -348,6 +348,39 @@ async def test_a_resource_is_attached_and_a_prompt_is_a_command(place: Place) ->
     )
 
 
+async def test_a_prompt_of_a_server_attaches_only_what_the_user_typed(place: Place) -> None:
+    configure(place)
+    place.write("notes.txt", "the words of a note")
+    place.write("typed.txt", "the words that were asked for")
+    heard, session = Heard(), place.session(["ready", "reviewed"])
+    session.on_any(heard)
+
+    with anyio.fail_after(60):
+        async with session:
+            await session.run("go")
+            await session.execute("/mcp__plain__review @typed.txt")
+            await until(lambda: len(heard.of("complete")) == 2)
+
+    sent = str(place.provider.requests[-1].messages)
+    assert "see @notes.txt" in sent
+    assert "the words that were asked for" in sent
+    assert "the words of a note" not in sent
+
+
+async def test_a_denied_server_cannot_be_read(place: Place) -> None:
+    configure(place, permissions={"deny": ["mcp__plain"]})
+    read = call_reply(("ReadMcpResource", {"server": "plain", "uri": "note://one"}))
+
+    with anyio.fail_after(60):
+        async with place.session([read, "done"]) as session:
+            await session.run("look at @plain:note://one")
+            said = results(session)
+
+    assert len(said) == 2, "one is the attachment"
+    assert all("the rule mcp__plain" in one for one in said)
+    assert "content of note://one" not in str(place.provider.requests[-1].messages)
+
+
 async def test_subagents_use_the_same_servers_within_their_limits(place: Place) -> None:
     configure(place)
     head = "---\nname: helper\ndescription: helps\ntools: mcp__plain__pid\n---\nHelp.\n"

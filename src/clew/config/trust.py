@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from clew.config.layers import Layer, Names, get_value, iter_values, put_value
+from clew.config.mcp_summary import describe_server, find_host
 from clew.core.errors import ConfigError
 from clew.core.json_text import JsonDecoder
 from clew.core.permissions import PermissionMode
@@ -138,6 +138,8 @@ def _name(cwd: Path) -> str:
 _MODES = tuple(str(mode) for mode in PermissionMode)
 """The strictest first."""
 _MAX_SHOWN = 200
+_MAX_SERVER = 1_000
+"""The description of a server shortens its parts itself."""
 _BY_DANGER: tuple[tuple[str, ...], ...] = (
     ("hooks.", "statusLine", "tools"),
     ("mcpServers.",),
@@ -193,8 +195,10 @@ def screen_layer(layer: Layer, below: Mapping[str, Any]) -> ScreenedLayer:
         if _is_allowed(path, value, below):
             put_value(kept, path, value)
         else:
+            most = _MAX_SERVER if path[0] == "mcpServers" else _MAX_SHOWN
+            key = _sanitize(".".join(path))
             held += (
-                WithheldSetting(path=layer.path, key=_sanitize(".".join(path)), why=_sanitize(why))
+                WithheldSetting(path=layer.path, key=key, why=_sanitize(why, most))
                 for why in _reasons(path, value)
             )
     held += (
@@ -319,13 +323,13 @@ def _reasons(path: Names, value: Any) -> Iterator[str]:
         case ("permissions", "defaultMode"):
             yield f"sets the permission mode to {value}"
         case (("provider" | "providers"), *_, "baseURL"):
-            yield f"sends requests to {_host(value)}"
+            yield f"sends requests to {find_host(value)}"
         case ("currentProvider",):
             yield f"chooses the provider {value}"
         case ("env", name):
             yield f"sets the environment variable {name}"
         case ("mcpServers", _):
-            yield _describe_server(value)
+            yield describe_server(value)
         case ("model",) | ("context", ("compactionModel" | "strategy")) if model := _find_model(
             value
         ):
@@ -348,19 +352,5 @@ def _find_model(value: Any) -> str:
     return "" if found == _SAME_MODEL else str(found)
 
 
-def _describe_server(server: Mapping[str, Any]) -> str:
-    if "command" in server:
-        return f"starts `{' '.join((server['command'], *server.get('args', ())))}`"
-    return f"connects to {_host(server.get('url', ''))}"
-
-
-def _host(address: str) -> str:
-    try:
-        host = urlsplit(address).hostname
-    except ValueError:
-        host = None
-    return host or "another server"
-
-
-def _sanitize(text: str) -> str:
-    return truncate(redact(" ".join(text[: _MAX_SHOWN * 4].split())), _MAX_SHOWN)
+def _sanitize(text: str, most: int = _MAX_SHOWN) -> str:
+    return truncate(redact(" ".join(text[: most * 4].split())), most)

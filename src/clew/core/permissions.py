@@ -58,6 +58,9 @@ class Access(Struct, frozen=True, kw_only=True):
     """The id of the call, for questions to the user; rules ignore it."""
     arguments: dict[str, Any] = {}
     """The arguments of the call after changes by hooks; rules ignore them."""
+    server: str = ""
+    """What the names of a server's tools begin with, such as `mcp__git__`, for a call that reads
+    from it: rules that deny or ask about the whole server match too."""
     start: str = ""
     """The folder in which a command starts; empty for the working directory."""
     restores_secrets: bool = False

@@ -85,6 +85,14 @@ class TaskState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""
     mode: TaskMode = "background"
     isolation: Isolation = "none"
+    allowed_tools: tuple[str, ...] | None = None
+    """The tools that an agent may use; None for all that its definition allows."""
+    max_turns: int | None = None
+    """How many turns an agent may take; None for what its definition says."""
+    fork_worker: bool = False
+    """True for an agent that carries out a skill with `context: fork`."""
+    fires_hooks: bool = True
+    """False for an agent that a hook runs."""
     group_id: str = ""
     durable: bool = False
     """True for a task that `clew worker` runs, so that it survives the death of any process."""

@@ -5,6 +5,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.core.tasks import Isolation
+
 AgentSource: TypeAlias = Literal["builtin", "project", "user", "plugin"]
 
 
@@ -22,6 +24,10 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     """Names or patterns of the tools that it may use; None for all of the caller's."""
     disallowed_tools: tuple[str, ...] = ()
     """Tools that it may not use, whatever `tools` says."""
+    isolation: Isolation = "none"
+    """`worktree`: it always works in a git worktree of its own."""
+    background: bool = False
+    """True for an agent that runs in the background unless the call says otherwise."""
     source: AgentSource = "builtin"
     path: Path | None = None
     """The file that defines it; None for built-in agents."""

@@ -47,9 +47,7 @@ _IGNORED = (
     "mcpServers",
     "hooks",
     "memory",
-    "background",
     "effort",
-    "isolation",
     "initialPrompt",
 )
 """Fields of Claude Code that would change what an agent does, and have no effect here."""
@@ -197,6 +195,9 @@ def _define(
     problems += tuple(f"`{field}` has no effect in Clew" for field in ignored)
     if found.value("maxTurns") is not None and found.number("maxTurns") is None:
         problems += ("`maxTurns` must be a whole number above 0; it is ignored",)
+    isolation = found.text("isolation")
+    if isolation not in ("", "none", "worktree"):
+        problems += ("`isolation` must be `none` or `worktree`; it is ignored",)
     return AgentDefinition(
         name=prefix + name,
         description=description,
@@ -205,6 +206,8 @@ def _define(
         max_turns=found.number("maxTurns"),
         tools=found.words("tools"),
         disallowed_tools=found.words("disallowedTools") or (),
+        isolation="worktree" if isolation == "worktree" else "none",
+        background=found.flag("background", default=False),
         source=source,
         path=path,
         problems=(*found.problems, *problems),

@@ -33,6 +33,8 @@ _Match: TypeAlias = Callable[[Rule, str], bool]
 
 def matches_guard(rule: Rule, access: Access, cwd: Path) -> bool:  # noqa: ARG001
     """Does a deny or ask rule match one of the targets?"""
+    if access.server and rule.covers_all and names_tool(rule, access.server):
+        return True
     match: _Match = denies_address if access.kind is TargetKind.ADDRESS else denies_text
     return names_tool(rule, access.tool) and any(match(rule, target) for target in access.targets)
 

@@ -23,6 +23,8 @@ from clew.runtime.watchdogs import describe_timeout, find_timeout, observe, star
 from clew.stores.task_protocol import TaskRow, TaskStore
 
 _CANCELLED = "cancelled"
+TAKEOVERS = "takeovers"
+"""The key of a row's `spec` with the takeovers since its journal last grew."""
 
 
 class StopReason(StrEnum):
@@ -36,6 +38,8 @@ class StopReason(StrEnum):
     """It waits for an answer: nothing runs until there is one."""
     HANDED_BACK = "handed back"
     """The worker ends: another one continues."""
+    DELAYED = "delayed"
+    """Another process has its session open: a worker tries again after a while."""
     LOST = "lost"
     """Another worker has taken it: this one must not write any more."""
 
@@ -56,6 +60,8 @@ class ClaimedTask:
         self._clock = clock or SystemClock()
         self._scope = anyio.CancelScope()
         self._is_saved = True
+        self._is_settled = False
+        self._writing = anyio.Lock()
         self._end: Stop | None = None
         self.row = row
         self.request = convert(row.spec["request"], TaskRequest)
@@ -130,19 +136,36 @@ class ClaimedTask:
         """Set facts of the task's state."""
         self._change(add_facts(self.state, facts))
 
+    def note_progress(self) -> None:
+        """Note that the journal of the task has a new entry."""
+        if TAKEOVERS in self.row.spec:
+            spec = {key: value for key, value in self.row.spec.items() if key != TAKEOVERS}
+            self.row = replace(self.row, spec=spec)
+            self._is_saved = False
+
     def _change(self, state: TaskState) -> None:
         self.row = replace(self.row, state=state)
         self._is_saved = False
 
     async def save(self) -> None:
-        """Write the state, if it has changed.
+        """Write the state, if it has changed and the task is not settled.
 
         Raises:
             SessionBusy: Another worker has taken the task.
         """
-        if not self._is_saved:
-            self._is_saved = True
-            await self._tasks.save_task(self.row, epoch=self.row.epoch)
+        async with self._writing:
+            if not self._is_saved and not self._is_settled:
+                await self._write()
+
+    async def _write(self) -> None:
+        """Write the state; one write at a time, so that no older state comes after a newer one."""
+        self._is_saved = True
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._tasks.save_task(self.row, epoch=self.row.epoch)
+        except BaseException:
+            self._is_saved = False
+            raise
 
     async def keep_snapshot(self, name: str) -> None:
         """Keep the name of the newest snapshot of the task's worktree, for a successor.
@@ -164,9 +187,10 @@ class ClaimedTask:
         Raises:
             SessionBusy: Another worker has taken the task.
         """
-        self.row = replace(self.row, state=self._last_state(outcome), worker="")
-        self._is_saved = False
-        await self.save()
+        async with self._writing:
+            self._is_settled = True
+            self.row = replace(self.row, state=self._last_state(outcome), worker="")
+            await self._write()
 
     def _last_state(self, outcome: TaskResult | Exception | None) -> TaskState:
         state, at = self.state, self._clock.now()
@@ -176,7 +200,7 @@ class ClaimedTask:
         match self.stop_reason:
             case StopReason.PARKED:
                 return replace(state, action="")
-            case StopReason.HANDED_BACK | StopReason.LOST:
+            case StopReason.HANDED_BACK | StopReason.DELAYED | StopReason.LOST:
                 return replace(state, status=TaskStatus.QUEUED, action="", question="")
             case StopReason.CANCELLED:
                 stop = Stop(change=TaskChange.CANCEL, error=_CANCELLED)
@@ -184,6 +208,12 @@ class ClaimedTask:
                 pass
         ended = end_state(state, outcome, stop, at=at)
         return ended if ended.result else replace(ended, result=self._activity.recent.strip())
+
+
+def count_takeovers(row: TaskRow) -> int:
+    """Return how often a task was taken from a dead worker since its last new entry."""
+    count = row.spec.get(TAKEOVERS, 0)
+    return count if isinstance(count, int) else 0
 
 
 def _do_nothing() -> None:

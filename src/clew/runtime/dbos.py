@@ -21,6 +21,7 @@ import anyio
 import sqlalchemy
 from anyio import to_thread
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
+from dbos import error as dbos_error
 from msgspec.structs import replace
 
 from clew.core.errors import BackgroundTaskError, StoreError, StoreUnavailable
@@ -183,11 +184,14 @@ class DbosScheduler:
 
         The tasks stay in the task store; only the engine's own rows go.
         """
-        ended = ["SUCCESS", "ERROR", "CANCELLED"]
-        found = await self._list(status=ended, completed_before=before, limit=_PRUNE_BATCH)
-        if ids := [one.workflow_id for one in found]:
-            await self._call(lambda client: client.delete_workflows(ids))
-        return len(ids)
+        ended, count = ["SUCCESS", "ERROR", "CANCELLED"], 0
+        while True:
+            found = await self._list(status=ended, completed_before=before, limit=_PRUNE_BATCH)
+            if ids := [one.workflow_id for one in found]:
+                await self._call(partial(_delete, ids=ids))
+            count += len(ids)
+            if len(ids) < _PRUNE_BATCH:
+                return count
 
     async def share(self, workers: int) -> None:
         """Let workers poll in turns: together as often as one alone, each at most every 10 s."""
@@ -214,10 +218,10 @@ class DbosScheduler:
         return found
 
     async def _call(self, work: Callable[[DBOSClient], Any]) -> Any:
-        client = await self._open()
         try:
+            client = await self._open()
             return await to_thread.run_sync(partial(work, client), limiter=self._limiter)
-        except sqlalchemy.exc.SQLAlchemyError as error:
+        except (sqlalchemy.exc.SQLAlchemyError, dbos_error.DBOSException, OSError) as error:
             raise StoreUnavailable(f"the task queue cannot be used: {_reason(error)}") from error
 
     async def _open(self) -> DBOSClient:
@@ -283,6 +287,10 @@ async def _stop(worker: str) -> None:
         while await DBOS.list_workflows_async(**filters):  # noqa: ASYNC110 - in another thread
             await anyio.sleep(_POLL / 4)
     await to_thread.run_sync(partial(DBOS.destroy, workflow_completion_timeout_sec=0))
+
+
+def _delete(client: DBOSClient, *, ids: list[str]) -> None:
+    client.delete_workflows(ids)
 
 
 def _run_id(task_id: str, epoch: int) -> str:

@@ -4,6 +4,7 @@ The task lives in the store. This runner submits it, and reports what its row an
 it may end at any time, and a later session follows the same task again.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from clew.core.errors import (
     BackgroundTaskError,
     SessionNotFound,
     StoreError,
+    StoreUnavailable,
 )
 from clew.core.events import (
     ContextUpdated,
@@ -26,13 +28,15 @@ from clew.core.events import (
 )
 from clew.core.ids import SessionId
 from clew.core.messages import Role, Text, ToolCall, ToolResult
-from clew.core.permissions import PermissionAnswer
+from clew.core.permissions import Approval, PermissionAnswer
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind, TaskState, TaskStatus
 from clew.runtime.clock import Clock, SystemClock
 from clew.runtime.durable_tasks import DurableTasks, make_spec
 from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskFacts, TaskResult
 from clew.stores.protocol import Store
 from clew.stores.task_protocol import TaskRow
+
+logger = logging.getLogger(__name__)
 
 _FIRST_POLL = 0.1
 _LONGEST_POLL = 1.0
@@ -69,7 +73,7 @@ class DurableRunner:
         Raises:
             BackgroundTaskError: It failed.
             AbortError: It was cancelled elsewhere.
-            StoreError: The store cannot be reached.
+            StoreError: The store could not be reached to start it, or is damaged.
         """
         seen = await self._begin(task)
         try:
@@ -87,9 +91,10 @@ class DurableRunner:
             spec = make_spec(task.request, self._session())
             await self._durable.spawn(spec, task_id=task.task_id)
             return 0
-        if row.state.status.is_terminal and row.state.prompt != task.request.prompt:
+        seen = await self._count_entries(task.task_id)
+        if not task.request.follows:
             await self._durable.send(task.task_id, task.request.prompt)
-        return await self._count_entries(task.task_id)
+        return seen
 
     async def _count_entries(self, task_id: str) -> int:
         try:
@@ -101,13 +106,17 @@ class DurableRunner:
         last: TaskRow | None = None
         delay = _FIRST_POLL
         while True:
-            row = await self._durable.get(task.task_id)
-            if last is None or row != last:
-                seen = await self._report_entries(task, seen)
-                _report_row(task, last, row)
-                last, delay = row, _FIRST_POLL
-            if row.state.status.is_terminal:
-                return _finish(row.state)
+            try:
+                row = await self._durable.get(task.task_id)
+                if last is None or row != last:
+                    seen = await self._report_entries(task, seen)
+                    _report_row(task, last, row)
+                    last, delay = row, _FIRST_POLL
+                if row.state.status.is_terminal:
+                    return _finish(row.state)
+            except StoreUnavailable as error:
+                # The agent does not need this process; it is followed again when the store is back.
+                logger.warning("task %s cannot be read now: %s", task.task_id, error)
             await self._clock.sleep(delay)
             delay = min(_LONGEST_POLL, delay * 1.5)
 
@@ -210,7 +219,10 @@ def _report_row(task: RunningTask, last: TaskRow | None, row: TaskRow) -> None:
         task.report(ContextUpdated(state=state.context))
     asked = last.question if last is not None else None
     if asked is not None and (row.question is None or row.question != asked):
-        task.report(PermissionResolved(request_id=asked.request_id, approved=True))
+        answer = last.answer if last is not None else None
+        # An answer that the agent read before this process saw it is not known here.
+        is_approved = answer is None or answer.approval is not Approval.NO
+        task.report(PermissionResolved(request_id=asked.request_id, approved=is_approved))
     if row.question is not None and row.question != asked:
         task.report(row.question)
 

@@ -5,26 +5,23 @@ that leaves a task writes that first, and looks for answers and messages afterwa
 two always sees the other, and no message is forgotten.
 """
 
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from clew.core.errors import BackgroundTaskError
+from clew.core.errors import BackgroundTaskError, SessionBusy
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskErrorCategory, TaskKind, TaskState, TaskStatus
 from clew.runtime.protocol import Scheduler, TaskRequest
 from clew.runtime.states import create_state
-from clew.stores.task_protocol import ScheduleRow, TaskRow, TaskStore
+from clew.stores.task_protocol import TaskRow, TaskStore
 
-logger = logging.getLogger(__name__)
-
-NextTime: TypeAlias = Callable[[ScheduleRow, float], float]
-"""Returns when a schedule is due after that time."""
+_REOPENED_BY = "reopened_by"
+"""The key of a row's `spec` with the message that made the task run again."""
 
 
 def new_task_id() -> str:
@@ -101,8 +98,8 @@ class DurableTasks:
             BackgroundTaskError: There is no such task.
         """
         await self.get(task_id)
-        await self.tasks.send(task_id, text)
-        await self.wake(task_id, reopen=True)
+        number = await self.tasks.send(task_id, text)
+        await self.wake(task_id, message=number)
 
     async def answer(self, task_id: str, request_id: str, answer: PermissionAnswer) -> None:
         """Answer the question of a task, and wake it.
@@ -117,32 +114,37 @@ class DurableTasks:
         """End a task: at once where it runs, and in the queue."""
         await self.scheduler.cancel(task_id)
 
-    async def wake(self, task_id: str, *, reopen: bool = False) -> None:
+    async def wake(self, task_id: str, *, message: int = 0) -> None:
         """Put a task that no worker runs into the queue again.
 
-        With `reopen`, also one that has ended. A worker that runs it sees what is new by itself.
+        A worker that runs it sees what is new by itself.
+
+        Args:
+            task_id: The task.
+            message: The number of a message to it. With one, also a task that has ended runs
+                again: it reads the message, and does not continue what it did before its end.
         """
         row = await self.tasks.task(task_id)
-        if row is None or row.worker:
+        if row is None or row.worker or (row.state.status.is_terminal and not message):
             return
-        status = row.state.status
-        if status.is_terminal and not reopen:
-            return
-        if status is not TaskStatus.QUEUED:
-            state = replace(row.state, status=TaskStatus.QUEUED, ended_at=None, error="")
-            state = replace(state, error_category=None, timeout_reason=None)
-            await self.tasks.save_task(replace(row, state=state), epoch=row.epoch)
+        if row.state.status is not TaskStatus.QUEUED:
+            try:
+                await self.tasks.save_task(_requeue(row, message), epoch=row.epoch)
+            except SessionBusy:
+                # A worker took it at this moment, and sees what is new.
+                return
         await self.scheduler.submit(task_id)
 
 
-async def fire_schedules(durable: DurableTasks, next_time: NextTime) -> None:
-    """Start the tasks of the schedules that are due; each once, whichever worker is first."""
-    now = time.time()
-    for row in await durable.tasks.schedules():
-        if row.next_at > now:
-            return
-        task_id = new_task_id()
-        next_at = next_time(row, now)
-        if await durable.tasks.claim_schedule(row, next_at=next_at, task_id=task_id):
-            await durable.spawn(row.spec, task_id=task_id)
-            logger.info("schedule %s started task %s", row.schedule_id, task_id)
+def _requeue(row: TaskRow, message: int) -> TaskRow:
+    state = replace(row.state, status=TaskStatus.QUEUED, ended_at=None, error="")
+    state = replace(state, error_category=None, timeout_reason=None)
+    if row.state.status.is_terminal:
+        row = replace(row, spec={**row.spec, _REOPENED_BY: message})
+    return replace(row, state=state)
+
+
+def find_reopening(row: TaskRow) -> int:
+    """Return the number of the message that last made an ended task run again; 0 for none."""
+    number = row.spec.get(_REOPENED_BY, 0)
+    return number if isinstance(number, int) else 0

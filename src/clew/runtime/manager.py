@@ -115,12 +115,12 @@ class BackgroundTaskManager:
         return self._tasks.select(kind=kind, statuses=statuses, group_id=group_id)
 
     def get(self, task_id: str) -> TaskState:
-        """Return a task.
-
-        Raises:
-            BackgroundTaskError: There is no such task.
-        """
+        """Return the state of a task; raises as `wait`."""
         return self._tasks.find(task_id).state
+
+    def find(self, task_id: str) -> ManagedTask:
+        """Return a task with its request, to wait for it also if it is closed; raises as `get`."""
+        return self._tasks.find(task_id)
 
     async def cancel(self, task_id: str, reason: str = "") -> TaskState:
         """Cancel a task, wait until nothing of it runs any more, and return its last state.
@@ -184,7 +184,8 @@ class BackgroundTaskManager:
                 continue
             is_stale = not state.status.is_terminal and not state.durable
             known = fail_stale(state, at=self._clock.now()) if is_stale else state
-            task = self._add(recreate_request(known), known, self._runners.find(known))
+            request = replace(recreate_request(known), follows=known.durable)
+            task = self._add(request, known, self._runners.find(known))
             if is_stale:
                 self._events.announce(known, TaskStage.FAILED)
             elif not task.has_runner:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from clew.core.redaction import StreamRedactor, redact
 from clew.core.text import one_line
-from clew.runtime.log_pages import LogFile
+from clew.runtime.log_pages import MAX_LINE, LogFile
 from clew.tools.builtin.child_process import make_printable
 
 MAX_RESULT_BYTES = 30_000
@@ -20,7 +20,8 @@ class OutputLines:
     """Turns the bytes of one pipe into printable lines without secrets.
 
     A carriage return ends a line, so a progress bar becomes several lines. A line may have to
-    wait for the next one, where only both together show whether they are a secret.
+    wait for the next one, where only both together show whether they are a secret. A very long
+    line comes in parts, before its end.
 
     Args:
         secrets: Texts to redact besides those that look like secrets; None to redact nothing.
@@ -64,8 +65,11 @@ class OutputLines:
     def _add_text(self, text: str) -> list[str]:
         self._recent = (self._recent + text)[-_RECENT:]
         self._text += text if self._redactor is None else self._redactor.feed(text)
-        *lines, self._text = self._text.split("\n")
-        return lines
+        *lines, rest = self._text.split("\n")
+        # A program may never end its line. The log would split it in the same places.
+        end = len(rest) - len(rest) % MAX_LINE
+        self._text = rest[end:]
+        return [*lines, rest[:end]] if end else lines
 
     def _find_end(self) -> int:
         """Return how many bytes are whole lines."""

@@ -49,7 +49,7 @@ _DRAIN = 0.2
 """Seconds to wait for late output once the program has ended."""
 _REPORT = 0.1
 """Seconds between two reports of output."""
-_SEND = 10.0
+SEND_TIMEOUT = 10.0
 """Seconds until a process has to have read its input."""
 
 
@@ -65,6 +65,7 @@ class ProcessRunner:
         sandbox: The sandbox for commands; None uses the one that works here.
         pass_env: Names of variables that commands get although they look like secrets.
         grace: Seconds between SIGTERM and SIGKILL when a process is ended.
+        send_timeout: Seconds until a process has to have read its input.
     """
 
     kind = TaskKind.PROCESS
@@ -77,11 +78,13 @@ class ProcessRunner:
         sandbox: Sandbox | None = None,
         pass_env: Sequence[str] = (),
         grace: float = GRACE,
+        send_timeout: float = SEND_TIMEOUT,
     ) -> None:
         self._folder = folder
         self._context = context
         self._options = ShellOptions(sandbox=sandbox or Sandbox(), pass_env=tuple(pass_env))
         self._grace = grace
+        self._send_timeout = send_timeout
         self._running: dict[str, _Pipes] = {}
         self._has_cleaned = False
 
@@ -121,7 +124,7 @@ class ProcessRunner:
             return
         line = text if text.endswith("\n") else f"{text}\n"
         try:
-            with anyio.fail_after(_SEND):
+            with anyio.fail_after(self._send_timeout):
                 await pipes.write(line.encode(errors="replace"))
         except TimeoutError:
             raise _refuse(f"{task_id} does not read its input") from None

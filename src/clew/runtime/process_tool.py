@@ -264,7 +264,7 @@ def _describe_page(page: LogPage, state: TaskState) -> list[str]:
     elif is_open:
         # The newest line is not in the log before it is complete.
         start = state.preview.removesuffix("…")
-        if not any(start in one_line(line) for line in page.lines[-_NEWEST:]):
+        if start and not any(start in one_line(line) for line in page.lines[-_NEWEST:]):
             lines.append(f"[unfinished line: {state.preview}]")
         lines.append(f"[new lines will start at offset={end}]")
     return lines

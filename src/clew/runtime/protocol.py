@@ -59,6 +59,8 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """1 for a task of a session that a person uses. Tasks cannot start tasks of their own."""
     durable: bool = False
     """Run it in `clew worker`, so that it survives the end of this process."""
+    follows: bool = False
+    """Only follow the durable task `task_id`, which has its prompt already."""
     # Of agents only:
     agent: str = ""
     """The name of the agent's definition; empty for `general-purpose`."""

@@ -1,5 +1,6 @@
 """The tasks that a worker runs: stops those that were cancelled or lost, and saves the others."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,10 +8,14 @@ import anyio
 from msgspec.structs import replace
 
 from clew.core.errors import SessionBusy
-from clew.core.tasks import TaskStatus
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.core.tasks import TaskErrorCategory, TaskStatus
+from clew.runtime.claimed_task import TAKEOVERS, ClaimedTask, StopReason, count_takeovers
 from clew.runtime.durable_tasks import DurableTasks
 from clew.stores.task_protocol import TaskRow, TaskStore
+
+logger = logging.getLogger(__name__)
+
+MAX_TAKEOVERS = 5
 
 
 class RunningTasks:
@@ -78,9 +83,27 @@ class RunningTasks:
                     task.stop(StopReason.LOST)
 
 
+async def refuse(tasks: TaskStore, row: TaskRow, error: str, category: TaskErrorCategory) -> None:
+    """End a claimed task that no worker can run."""
+    state = replace(row.state, status=TaskStatus.FAILED, ended_at=row.updated_at, action="")
+    state = replace(state, error=error, error_category=category, question="")
+    logger.error("task %s failed: %s", state.task_id, error)
+    await tasks.save_task(replace(row, state=state, worker=""), epoch=row.epoch)
+
+
 async def release(tasks: TaskStore, row: TaskRow) -> None:
-    """Take a task from its worker, so that another one can run it."""
+    """Take a task from a worker that died, so that another one can run it.
+
+    One that was taken often without a new entry fails: it probably ends its workers itself.
+    """
     taken = await tasks.claim(row.state.task_id, "", epoch=row.epoch)
-    if taken is not None and not taken.state.status.is_terminal:
-        state = replace(taken.state, status=TaskStatus.QUEUED, action="", question="")
-        await tasks.save_task(replace(taken, state=state, worker=""), epoch=taken.epoch)
+    if taken is None:
+        return
+    count = count_takeovers(taken) + 1
+    if count > MAX_TAKEOVERS:
+        error = f"{count} workers ended while they ran it, and it came no further"
+        await refuse(tasks, taken, error, TaskErrorCategory.CRASH)
+        return
+    state = replace(taken.state, status=TaskStatus.QUEUED, action="", question="")
+    spec = {**taken.spec, TAKEOVERS: count}
+    await tasks.save_task(replace(taken, state=state, spec=spec, worker=""), epoch=taken.epoch)

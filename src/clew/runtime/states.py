@@ -110,6 +110,10 @@ def create_state(request: TaskRequest, *, task_id: str, at: float) -> TaskState:
         cwd=request.cwd,
         mode=request.mode,
         isolation=request.isolation,
+        allowed_tools=request.allowed_tools,
+        max_turns=request.max_turns,
+        fork_worker=request.fork_worker,
+        fires_hooks=request.fires_hooks,
         group_id=request.group_id,
         durable=request.durable,
         created_at=at,
@@ -118,7 +122,7 @@ def create_state(request: TaskRequest, *, task_id: str, at: float) -> TaskState:
 
 
 def recreate_request(state: TaskState) -> TaskRequest:
-    """Return the request of a durable task that is followed again after a restart."""
+    """Return the request of a task of an earlier process, to follow or to continue it."""
     return TaskRequest(
         kind=state.kind,
         prompt=state.prompt,
@@ -132,6 +136,10 @@ def recreate_request(state: TaskState) -> TaskRequest:
         agent=state.agent,
         model=state.model,
         isolation=state.isolation,
+        allowed_tools=state.allowed_tools,
+        max_turns=state.max_turns,
+        fork_worker=state.fork_worker,
+        fires_hooks=state.fires_hooks,
     )
 
 

@@ -1,14 +1,13 @@
 """`SubagentManager`: the agents among the background tasks of a session."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
 from clew.core.errors import BackgroundTaskError
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind, TaskMode, TaskState, TaskStatus
 from clew.runtime.manager import BackgroundTaskManager
-from clew.runtime.protocol import LOG_PAGE_LINES, TaskRequest
-from clew.runtime.states import recreate_request
+from clew.runtime.protocol import LOG_PAGE_LINES, TaskLimits, TaskRequest
 
 
 class SubagentManager:
@@ -33,6 +32,12 @@ class SubagentManager:
         """Return the last state of an agent once it has ended."""
         return await self.background_task_manager.wait(self.get(agent_id).task_id)
 
+    async def wait_all(self, agent_ids: Sequence[str]) -> tuple[TaskState, ...]:
+        """Return the last states of agents once all have ended, also of those closed meanwhile."""
+        ids = [self.get(agent_id).task_id for agent_id in agent_ids]
+        tasks = [self.background_task_manager.find(agent_id) for agent_id in ids]
+        return tuple([await task.wait() for task in tasks])
+
     def list(self, *, statuses: Collection[TaskStatus] | None = None) -> tuple[TaskState, ...]:
         """Return the agents, oldest first, or those in one of the `statuses`."""
         return self.background_task_manager.list(kind=TaskKind.AGENT, statuses=statuses)
@@ -52,17 +57,33 @@ class SubagentManager:
         """Remove an agent that has ended from the list. Its session stays in the store."""
         return self.background_task_manager.close(self.get(agent_id).task_id)
 
-    async def send(self, agent_id: str, text: str, *, mode: TaskMode = "background") -> TaskState:
+    async def send(
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        mode: TaskMode = "background",
+        limits: TaskLimits | None = None,
+    ) -> TaskState:
         """Give an agent a message: one that runs reads it before its next model call.
 
-        An agent that has ended continues its session with the message, in the given mode.
+        An agent that has ended continues its session with the message, in the given mode, with the
+        tools and turns of its request. `limits` are for one whose request has none, or is not known
+        any more because another process had it.
         """
         state = self.get(agent_id)
         if not state.status.is_terminal:
             await self.background_task_manager.send(agent_id, text)
             return self.get(agent_id)
+        request = self.background_task_manager.find(agent_id).request
         again = replace(
-            recreate_request(state), prompt=text, label=state.label, mode=mode, group_id=""
+            request,
+            prompt=text,
+            label=state.label,
+            model=state.model,
+            mode=mode,
+            group_id="",
+            limits=request.limits or limits,
         )
         return await self.background_task_manager.spawn(again)
 

@@ -29,12 +29,15 @@ class _Lane(Struct, kw_only=True):
 
 
 class TaskQueue:
-    """Gives each kind and mode of tasks `places` of its own; durable tasks need none."""
+    """Gives each kind and mode of tasks `places` of its own.
+
+    Durable tasks need none. Nor do agents that hooks run: a task that has a place waits for them.
+    """
 
     def __init__(self, places: int, owner: TaskOwner) -> None:
         self._places = places
         self._owner = owner
-        self._lanes: dict[tuple[TaskKind, TaskMode, bool], _Lane] = {}
+        self._lanes: dict[tuple[TaskKind, TaskMode, bool, bool], _Lane] = {}
 
     def check_room(self, request: TaskRequest) -> None:
         """Check that another task may wait.
@@ -64,10 +67,11 @@ class TaskQueue:
             task.end()
 
     def _find_lane(self, request: TaskRequest) -> _Lane:
-        key = (request.kind, request.mode, request.durable)
+        key = (request.kind, request.mode, request.durable, request.fires_hooks)
         lane = self._lanes.get(key)
         if lane is None:
-            places = None if request.durable else self._places
+            is_limited = request.fires_hooks and not request.durable
+            places = self._places if is_limited else None
             lane = self._lanes[key] = _Lane(places=places)
         return lane
 

@@ -6,14 +6,17 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskStatus as Started
+from msgspec import ValidationError
 
 from clew.core.errors import ClewError, SessionBusy, StoreError, StoreUnavailable
-from clew.core.tasks import TaskStatus
+from clew.core.tasks import TaskErrorCategory, TaskStatus
 from clew.runtime.claimed_task import ClaimedTask, StopReason
-from clew.runtime.durable_tasks import DurableTasks, NextTime, fire_schedules
+from clew.runtime.due_schedules import DueSchedules, NextTime
+from clew.runtime.durable_tasks import DurableTasks
 from clew.runtime.protocol import TaskResult
-from clew.runtime.running_tasks import RunningTasks
+from clew.runtime.running_tasks import RunningTasks, refuse
 from clew.runtime.worker_watchdog import PREFIX, WorkerTimes, WorkerWatchdog, WorkQueue
 from clew.stores.task_protocol import TaskStore
 
@@ -50,7 +53,7 @@ class Worker:
         self._queue = queue
         self._durable = DurableTasks(tasks, queue)
         self._run_agent = run_agent
-        self._next_time = next_time
+        self._schedules = DueSchedules(self._durable, next_time) if next_time else None
         self._times = times or WorkerTimes()
         self._watchdog = WorkerWatchdog(tasks, queue, worker=self.name, times=self._times)
         self._running = RunningTasks(tasks, self._durable, worker=self.name)
@@ -97,6 +100,8 @@ class Worker:
         except StoreError as error:
             # `RunningTasks.check_claims` puts it into the queue again.
             logger.warning("task %s is left to a later run: %s", task_id, error)
+        except Exception:
+            logger.exception("task %s is left to a later run", task_id)
 
     async def _take(self, task_id: str) -> ClaimedTask | None:
         found = await self._tasks.task(task_id)
@@ -109,7 +114,12 @@ class Worker:
         row = await self._tasks.claim(task_id, self.name, epoch=found.epoch)
         if row is None:
             return None
-        task = ClaimedTask(self._tasks, row)
+        try:
+            task = ClaimedTask(self._tasks, row)
+        except (ValidationError, KeyError) as error:
+            message = f"this version of Clew cannot read the task: {error!r}"
+            await refuse(self._tasks, row, message, TaskErrorCategory.VALIDATION)
+            return None
         task.start()
         logger.info(
             "task %s started (epoch %s): %s",
@@ -128,10 +138,15 @@ class Worker:
         outcome: TaskResult | Exception | None = None
         with task.scope:
             try:
+                # Nothing runs of a task that was cancelled before.
+                await anyio.lowlevel.checkpoint()
                 outcome = await self._run_agent(task)
             except StoreUnavailable as error:
                 logger.warning("task %s continues later: %s", task.task_id, error)
                 task.stop(StopReason.HANDED_BACK)
+            except SessionBusy as error:
+                logger.warning("task %s is tried again later: %s", task.task_id, error)
+                task.stop(StopReason.DELAYED)
             except ClewError as error:
                 outcome = error
             except Exception as error:
@@ -161,11 +176,12 @@ class Worker:
         if row is None:
             return
         if row.state.status is TaskStatus.QUEUED:
-            await self._queue.submit(task.task_id)
+            if task.stop_reason is not StopReason.DELAYED:  # `sweep` submits it
+                await self._queue.submit(task.task_id)
         elif row.state.status is TaskStatus.CANCELLED:
             return
-        elif await self._tasks.messages(task.task_id, after=task.messages_read):
-            await self._durable.wake(task.task_id, reopen=True)
+        elif fresh := await self._tasks.messages(task.task_id, after=task.messages_read):
+            await self._durable.wake(task.task_id, message=fresh[-1].number)
         elif row.answer is not None or row.cancel_requested:
             await self._durable.wake(task.task_id)
 
@@ -176,6 +192,9 @@ class Worker:
                 await work()
             except StoreError as error:
                 logger.warning("worker %s: %s", self.name, error)
+            except Exception:
+                # The agents of this worker must not end because of it.
+                logger.exception("worker %s could not look after its tasks", self.name)
             await anyio.sleep(seconds)
 
     async def _beat(self) -> None:
@@ -183,8 +202,8 @@ class Worker:
         await self._running.check_claims()
 
     async def _fire_schedules(self) -> None:
-        if self._next_time is not None and self._watchdog.is_lookout:
-            await fire_schedules(self._durable, self._next_time)
+        if self._schedules is not None and self._watchdog.is_lookout:
+            await self._schedules.fire()
 
 
 def new_worker_name(name: str = "") -> str:

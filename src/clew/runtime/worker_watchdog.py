@@ -14,15 +14,16 @@ from typing import Protocol
 from msgspec import Struct
 
 from clew.core.tasks import TaskStatus
+from clew.runtime.durable_tasks import DurableTasks
 from clew.runtime.protocol import Scheduler
 from clew.runtime.running_tasks import release
-from clew.stores.task_protocol import TaskStore, WorkerRow
+from clew.stores.task_protocol import TaskRow, TaskStore, WorkerRow
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "worker-"
 """Begins the names of workers; sessions that run tasks themselves are in the same list."""
-_WAITING = (TaskStatus.QUEUED,)
+_OPEN = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.WAITING_PERMISSION)
 _LOOKOUTS = 3
 """How many workers look for silent ones at every heartbeat; the others seldom do."""
 _SELDOM = 10
@@ -89,6 +90,7 @@ class WorkerWatchdog:
     ) -> None:
         self._tasks = tasks
         self._queue = queue
+        self._durable = DurableTasks(tasks, queue)
         self._worker = worker
         self._times = times
         self._skips = 0
@@ -117,29 +119,52 @@ class WorkerWatchdog:
 
     async def sweep(self) -> None:
         """Find runs of workers that left without a word, and tasks that no run will come for."""
-        alive = {one.worker for one in await find_workers(self._tasks)}
-        if min(alive, default="") != self._worker:
+        if min(await self._list_workers(), default="") != self._worker:
             return
-        orphans: dict[str, list[QueuedRun]] = {}
-        for run in await self._queue.find_runs():
-            if run.worker not in alive:
-                orphans.setdefault(run.worker, []).append(run)
-        for worker, runs in orphans.items():
-            await self._take_over(worker, runs)
-        rows = await self._tasks.tasks(statuses=_WAITING, limit=_SWEEP_BATCH)
-        old = time.time() - self._times.silent_after
-        ids = [one.state.task_id for one in rows if one.state.durable and one.updated_at < old]
-        for task_id in await self._queue.submit_lost(ids):
-            logger.warning("task %s was not in the queue; submitted it", task_id)
+        runs = await self._queue.find_runs()
+        rows = [row for status in _OPEN for row in await self._list_durable(status)]
+        # Read last: a worker is in the list before it takes anything.
+        alive = await self._list_workers()
+        taken = {row.worker for row in rows if row.worker.startswith(PREFIX)}
+        for worker in ({run.worker for run in runs} | taken) - alive:
+            await self._take_over(worker, [run for run in runs if run.worker == worker])
+        await self._wake_forgotten([row for row in rows if not row.worker])
         await self._queue.share(len(alive))
         before = datetime.now(UTC) - timedelta(seconds=self._times.keep_runs)
         await self._queue.prune(before=before.isoformat())
 
+    async def _list_workers(self) -> set[str]:
+        return {one.worker for one in await find_workers(self._tasks)}
+
+    async def _list_durable(self, status: TaskStatus) -> list[TaskRow]:
+        rows = await self._tasks.tasks(statuses=(status,), limit=_SWEEP_BATCH)
+        return [row for row in rows if row.state.durable]
+
+    async def _wake_forgotten(self, rows: Sequence[TaskRow]) -> None:
+        """Queue tasks again whose process died before it could do that."""
+        old = time.time() - self._times.silent_after
+        waiting = []
+        for row in rows:
+            is_called = row.answer is not None or row.cancel_requested
+            if row.updated_at >= old:
+                continue
+            if row.state.status is TaskStatus.QUEUED:
+                waiting.append(row.state.task_id)
+            elif row.state.status is TaskStatus.RUNNING or is_called:
+                await self._durable.wake(row.state.task_id)
+        for task_id in await self._queue.submit_lost(waiting):
+            logger.warning("task %s was not in the queue; submitted it", task_id)
+
     async def _take_over(self, worker: str, runs: Sequence[QueuedRun]) -> None:
-        """Queue the runs of a dead worker again, after its tasks were taken from it."""
-        for run in runs:
-            row = await self._tasks.task(run.task_id)
-            if row is not None and row.worker == worker:
-                await release(self._tasks, row)
+        """Queue the tasks of a dead worker again, after they were taken from it."""
+        rows = await self._tasks.tasks(worker=worker, statuses=_OPEN)
+        for row in rows:
+            await release(self._tasks, row)
         await self._queue.resume(runs)
-        logger.warning("worker %s is silent; %s of its tasks continue", worker, len(runs))
+        resumed = {run.task_id for run in runs}
+        for row in rows:
+            # Its run may have ended before the worker could say how.
+            if row.state.task_id not in resumed:
+                await self._queue.submit(row.state.task_id)
+        count = len(resumed.union(row.state.task_id for row in rows))
+        logger.warning("worker %s is silent; %s of its tasks continue", worker, count)

@@ -5,7 +5,6 @@ process that uses the worktree, so others can tell whether its task is still ali
 """
 
 import os
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from msgspec import Struct
 from clew.core.ids import SessionId
 from clew.core.json_text import decode_json
 from clew.files.atomic import replace_file
-from clew.stores.leases import LeaseHolder, current_holder, is_dead
+from clew.stores.leases import LeaseHolder, current_holder, has_restarted, is_dead
 
 
 class Worktree(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,13 +95,10 @@ def find_user(worktree: Worktree) -> str:
     holder, me = worktree.holder, current_holder()
     if holder is None:
         return ""
-    if holder.host != socket.gethostname():
-        return f"process {holder.pid} on {holder.host}"
-    # A different machine with the same name: it was restarted since.
-    restarted = holder.machine != me.machine
-    if restarted or is_dead(holder, me=me, silent=0.0):
+    if has_restarted(holder, me=me) or is_dead(holder, me=me, silent=0.0):
         return ""
-    return f"process {holder.pid}"
+    where = "" if holder.machine == me.machine else f" on {holder.host}"
+    return f"process {holder.pid}{where}"
 
 
 def find_parent_folder(records: Path, folder: Path) -> Path:

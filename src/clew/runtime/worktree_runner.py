@@ -144,8 +144,10 @@ class WorktreeRunner:
         status = WorktreeStatus(problem="it was not inspected in time")
         with anyio.move_on_after(_FINISH, shield=True):
             status = await self._remove(task, worktree)
+        # To continue, the task starts from its session's folder: the user may delete a worktree.
+        task.describe(TaskFacts(cwd=worktree.parent))
         if status.is_clean:
-            task.describe(TaskFacts(cwd=task.request.cwd, worktree_path="", branch_name=""))
+            task.describe(TaskFacts(worktree_path="", branch_name=""))
         else:
             self._worktrees.release(worktree)
         return status, " ".join(_report(worktree, status))

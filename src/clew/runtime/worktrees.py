@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from clew.core.tasks import TaskErrorCategory
 from clew.runtime.git import Git, describe_failure, make_git_error
 from clew.runtime.protocol import TaskRequest
-from clew.runtime.worktree_records import Worktree, WorktreeRecords, find_user
+from clew.runtime.worktree_records import Worktree, WorktreeRecords, find_parent_folder, find_user
 from clew.runtime.worktree_status import (
-    GITLINK,
     WorktreeStatus,
     find_branch,
     inspect_worktree,
+    list_changes,
     open_repository,
     open_worktree,
     split_status,
@@ -57,7 +57,9 @@ class GitWorktrees:
                 without commits, or git failed. Nothing is left behind.
         """
         kept = self.find_free(task_id)
-        return self.take_over(kept) if kept else await self.create(task_id, request)
+        if kept is not None:
+            return self.take_over(kept)
+        return await self.create(task_id, _leave_deleted(self.folder, request))
 
     async def create(
         self, task_id: str, request: TaskRequest, *, base: str = "", start: str = ""
@@ -101,7 +103,7 @@ class GitWorktrees:
         kept = self.records.find(task_id)
         if kept is None or not kept.exists:
             return None
-        is_mine = kept.holder is not None and kept.holder.pid == os.getpid()
+        is_mine = kept.holder is not None and kept.holder.process == current_holder().process
         return kept if is_mine or not find_user(kept) else None
 
     def take_over(self, kept: Worktree) -> Worktree:
@@ -138,18 +140,20 @@ class GitWorktrees:
     async def remove(self, worktree: Worktree) -> None:
         """Remove a clean worktree, its branch, its snapshots and its record.
 
-        Git checks once more for changes that appeared since the inspection.
+        Looks once more for changes that appeared since the inspection.
 
         Raises:
-            BackgroundTaskError: Git refuses, because there is work in it; everything is kept.
+            BackgroundTaskError: There is work in it, or git refuses; everything is kept.
         """
         git = await open_repository(worktree)
         tip = await find_branch(git, worktree)
         if worktree.exists:
-            # Git removes a worktree with submodules, even empty ones, only by force.
-            files = await (await open_worktree(worktree)).run("ls-files", "--stage", "-z")
-            forced = ("--force",) if f"\0{GITLINK} ".encode() in b"\0" + files.out else ()
-            await git.run("worktree", "remove", *forced, worktree.path)
+            found = await list_changes(await open_worktree(worktree), Path(worktree.path))
+            if found.paths or found.operation:
+                raise make_git_error("it has changed since it was inspected")
+            # Without force, git itself looks for changes, with filters that only the settings of
+            # the worktree name.
+            await git.run("worktree", "remove", "--force", worktree.path)
         else:
             # Not `prune`, which would forget the user's worktrees on disks that are not mounted.
             await git.run("worktree", "remove", worktree.path, check=False)
@@ -206,11 +210,15 @@ class GitWorktrees:
             raise make_git_error(f"cannot use {self.folder} for worktrees: {error}") from error
         made = False
         try:
-            added = ("add", "--no-track", "-b", worktree.branch, worktree.path, start)
-            done = await git.run("worktree", *added, check=False)
+            added = ("--no-track", "--no-checkout", "-b", worktree.branch, worktree.path, start)
+            done = await git.run("worktree", "add", *added, check=False)
             if done.code:
                 raise make_git_error(f"git cannot make a worktree: {describe_failure(done)}")
+            # Settings may name filters for this folder or branch only, so it is opened anew.
             there = await Git.open(Path(worktree.path))
+            done = await there.run("reset", "--hard", "--quiet", check=False)
+            if done.code:
+                raise make_git_error(f"git cannot make a worktree: {describe_failure(done)}")
             own = (await there.run("rev-parse", "--absolute-git-dir")).line
             worktree = replace(worktree, git_dir=own)
             self.records.save(worktree)
@@ -221,6 +229,14 @@ class GitWorktrees:
                 with CancelScope(shield=True):
                     await self.discard(worktree, start)
         return worktree
+
+
+def _leave_deleted(records: Path, request: TaskRequest) -> TaskRequest:
+    """Return a request whose folder exists, where the user deleted the worktree it was in."""
+    folder = Path(request.cwd)
+    if folder.is_dir():
+        return request
+    return replace(request, cwd=str(find_parent_folder(records, folder)))
 
 
 async def _find_place(git: Git) -> tuple[str, str]:

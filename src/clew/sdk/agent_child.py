@@ -65,7 +65,7 @@ class _Agent:
         self._client = client
         self.session = client.session
         self._is_told = anyio.Event()
-        self._is_finished = False
+        self._finished = 0
         self._cost_before = self.session.get_cost().usd
 
     def limit_budget(self, usd: float | None) -> None:
@@ -89,18 +89,22 @@ class _Agent:
             case ChangeBudget(budget=budget):
                 self.limit_budget(budget)
             case FinishAgent():
-                self._is_finished = True
+                self._finished += 1
             case StartAgent():
                 return
         self._is_told.set()
         self._is_told = anyio.Event()
 
     async def work(self, prompt: str) -> None:
-        """Do the task, and what the agent is told besides, until the parent wants no more."""
-        messages = self.session.state.messages
+        """Do the task, and what the agent is told besides, until the parent wants no more.
+
+        The parent says so after each run, because it can send a message until it knows of the end.
+        """
+        messages, runs = self.session.state.messages, 1
         await self.session.run(prompt)
-        while messages or not self._is_finished:
+        while messages or self._finished < runs:
             if messages:
+                runs += 1
                 await self.session.run(messages.pop(0))
             else:
                 await self._is_told.wait()

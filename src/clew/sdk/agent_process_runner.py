@@ -25,6 +25,7 @@ from clew.core.events import (
     RunCompleted,
     RunFailed,
     TodosChanged,
+    UserMessage,
 )
 from clew.core.ids import SessionId
 from clew.core.permissions import (
@@ -216,6 +217,9 @@ class _RemoteAgent:
             case PermissionRequest() as request:
                 assert self._process.tasks is not None  # noqa: S101 - it runs
                 self._process.tasks.start_soon(self._ask, request)
+            case UserMessage():
+                # It works on a message that came before it could end.
+                self._is_ending = False
             case RunCompleted(result=result):
                 self.text, self._is_ending = result.response, True
                 self._process.send(FinishAgent())

@@ -72,7 +72,7 @@ class AgentRunner:
             try:
                 return TaskResult(text=await self._work(made, task))
             finally:
-                del self._running[task.task_id]
+                self._running.pop(task.task_id, None)
 
     async def send(self, task_id: str, text: str) -> None:
         """Give a running agent a message; the model reads it before its next call.
@@ -83,9 +83,10 @@ class AgentRunner:
         session = self._running.get(task_id)
         if session is None:
             raise BackgroundTaskError(
-                f"{task_id} does not run",
+                f"{task_id} does not run: it has just ended, or is about to start;"
+                " send the message again",
                 category=TaskErrorCategory.VALIDATION,
-                recoverable=True,  # It is just starting or ending.
+                recoverable=True,
             )
         session.state.messages.append(text)
 
@@ -107,6 +108,8 @@ class AgentRunner:
                 try:
                     return await _converse(session, task.request.prompt)
                 finally:
+                    # From here on, nobody reads messages.
+                    self._running.pop(task.task_id, None)
                     await _fire_stop(made)
         except ClewError as error:
             raise BackgroundTaskError(

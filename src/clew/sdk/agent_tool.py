@@ -46,9 +46,9 @@ class AgentTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:  # noqa: ARG002
         """Run the agents; a failure is a result that the model reads."""
-        is_batch, is_background = bool(arguments.get("jobs")), _is_true(arguments.get("background"))
         jobs = [self._read_job(one) for one in _list_jobs(arguments)]
-        if is_batch:
+        is_background = self._choose_background(arguments, jobs)
+        if arguments.get("jobs"):
             return await self._run_batch(jobs, is_background=is_background)
         (job,) = jobs
         if isinstance(job, str):
@@ -90,6 +90,14 @@ class AgentTool:
                 ],
             },
         )
+
+    def _choose_background(self, arguments: Mapping[str, Any], jobs: Sequence[_Job]) -> bool:
+        """Return what the call says, or else what the definitions of all its agents say."""
+        if (given := arguments.get("background")) is not None:
+            return _is_true(given)
+        valid = [job for job in jobs if isinstance(job, TaskRequest)]
+        chosen = [self._agents.find_definition(job.agent).background for job in valid]
+        return bool(chosen) and all(chosen)
 
     def _read_job(self, arguments: object) -> _Job:
         """Return the request for one job, or why there is none."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -123,26 +124,26 @@ class Agents:
         try:
             for request in complete:
                 started.append(await self.manager.spawn(request))  # noqa: PERF401 - cancelled below
+            if started:
+                policy = JobWaitPolicy.WAIT_ALL if mode == "foreground" else JobWaitPolicy.DETACHED
+                ids = [state.task_id for state in started]
+                self._tasks.groups.create(ids, policy=policy, group_id=group_id)
         except BaseException:
             await self._cancel_all(started)
             raise
-        if started:
-            policy = JobWaitPolicy.WAIT_ALL if mode == "foreground" else JobWaitPolicy.DETACHED
-            ids = [state.task_id for state in started]
-            self._tasks.groups.create(ids, policy=policy, group_id=group_id)
         return group_id, started
 
     async def wait_all(self, states: Sequence[TaskState]) -> list[TaskState]:
         """Wait until all have ended. A caller that is cancelled cancels them."""
         try:
-            return [await self.manager.wait(state.task_id) for state in states]
+            return list(await self.manager.wait_all([state.task_id for state in states]))
         except BaseException:
             await self._cancel_all(states)
             raise
 
     async def send(self, agent_id: str, text: str) -> TaskState:
         """Give an agent a message; one that has ended continues in the background."""
-        return await self.manager.send(agent_id, text)
+        return await self.manager.send(agent_id, text, limits=self._tasks.agent_limits)
 
     async def read(self, agent_id: str, *, offset: int = 0, limit: int = LOG_PAGE_LINES) -> LogPage:
         """Return a page of an agent's transcript."""
@@ -165,11 +166,13 @@ class Agents:
             session_id=self.setup.parent.session_id,
             cwd=request.cwd or str(self.setup.cwd),
             mode=mode,
+            isolation=request.isolation if definition.isolation == "none" else definition.isolation,
             limits=request.limits or self._tasks.agent_limits,
         )
 
     async def _cancel_all(self, states: Sequence[TaskState]) -> None:
         with anyio.CancelScope(shield=True):
             for state in states:
-                if not self.manager.get(state.task_id).status.is_terminal:
+                # One that has ended, or was closed since, must not keep the others running.
+                with suppress(BackgroundTaskError):
                     await self.manager.cancel(state.task_id, "its caller was cancelled")

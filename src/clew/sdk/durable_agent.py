@@ -24,6 +24,7 @@ from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_runner import format_entry, make_page
+from clew.runtime.durable_tasks import find_reopening
 from clew.runtime.protocol import (
     LOG_PAGE_LINES,
     RunningTask,
@@ -42,12 +43,14 @@ from clew.sdk.options import InteractiveOptions
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
 from clew.sdk.worker_hooks import load_worker_hooks
+from clew.session.call_records import split_open_calls
 from clew.session.session import Session
 from clew.stores.task_protocol import TaskMessage, TaskStore
 
 logger = logging.getLogger(__name__)
 
 GENERAL_PURPOSE = "general-purpose"
+_SNAPSHOT_SECONDS = 30.0
 _TOPIC = "task_message"
 """The topic of the notes about messages that an agent has read."""
 
@@ -135,11 +138,23 @@ class DurableAgent:
 
     async def run(self, task: RunningTask) -> TaskResult:
         """Do the work in `task.request.cwd`, from the beginning or from where it was left."""
+        try:
+            text = await self._run_session(task.request)
+        except BaseException:
+            if task.is_left and self._task.stop_reason is not StopReason.LOST:
+                # The successor may run on another machine.
+                with anyio.move_on_after(_SNAPSHOT_SECONDS, shield=True):
+                    await self._save_snapshot()
+            raise
+        await self._save_snapshot()
+        return TaskResult(text=text)
+
+    async def _run_session(self, request: TaskRequest) -> str:
         outcome: str | ClewError = ""
-        async with self._open(task.request) as session, anyio.create_task_group() as group:
+        async with self._open(request) as session, anyio.create_task_group() as group:
             group.start_soon(self._save_snapshots)
             try:
-                outcome = await self._converse(session, task.request.prompt)
+                outcome = await self._converse(session, request.prompt)
             except AbortError:
                 outcome = BackgroundTaskError(
                     "the agent was aborted",
@@ -151,8 +166,7 @@ class DurableAgent:
             group.cancel_scope.cancel()
         if isinstance(outcome, ClewError):
             raise outcome
-        await self._save_snapshot()
-        return TaskResult(text=outcome)
+        return outcome
 
     @asynccontextmanager
     async def _open(self, request: TaskRequest) -> AsyncGenerator[Session, None]:
@@ -212,7 +226,11 @@ class DurableAgent:
         """Run the prompt and the messages that came since; returns the last answer."""
         state = read_progress(session)
         self._task.messages_read = state.messages_read
-        if state.pending:
+        text, unsaid = "", ""
+        if find_reopening(self._task.row) > state.messages_read:
+            # It was cancelled or failed since: only the message counts, with what it refers to.
+            unsaid = "" if state.is_begun else f"{prompt}\n\n"
+        elif state.pending:
             text = await session.run(state.pending)
         elif state.is_begun:
             text = (await session.continue_run()).response
@@ -220,24 +238,32 @@ class DurableAgent:
             text = await session.run(prompt)
         while fresh := await self._read_messages():
             for message in fresh:
+                said, unsaid = f"{unsaid}{message.text}", ""
                 data: dict[str, object] = {"number": message.number}
-                await session.journal.append(Noted(topic=_TOPIC, text=message.text, data=data))
+                await session.journal.append(Noted(topic=_TOPIC, text=said, data=data))
                 self._task.messages_read = message.number
-                text = await session.run(message.text)
+                text = await session.run(said)
         return text
 
     async def _read_messages(self) -> list[TaskMessage]:
         return await self._tasks.messages(self._task.task_id, after=self._task.messages_read)
 
     def _is_only_waiting(self, questions: int) -> bool:
-        """Return True unless a tool call runs, which parking would interrupt."""
+        """Return True unless a tool call runs, which parking would interrupt.
+
+        A call may also ask in its middle. One that has begun does not run a second time.
+        """
         session = self._session
-        return session is not None and len(session.runs.tracker.active_tools()) <= questions
+        if session is None or len(session.runs.tracker.active_tools()) > questions:
+            return False
+        _, begun = split_open_calls(session.journal)
+        return not begun
 
     def _follow(self, envelope: Envelope) -> None:
         """Let the state of the task follow the events of its session."""
         event = envelope.event
         if isinstance(event, EntryAdded):
+            self._task.note_progress()
             body = event.entry.body
             if isinstance(body, MessageAdded) and body.message.role is Role.TOOL:
                 self._has_results.set()

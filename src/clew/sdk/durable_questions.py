@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 import anyio
+import msgspec
 
 from clew.core.errors import SessionBusy
-from clew.core.events import PermissionResolved
+from clew.core.events import PermissionRequest, PermissionResolved
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.text import make_encodable
 from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.sdk.permission_requests import make_request
 from clew.stores.task_protocol import TaskStore
@@ -56,9 +58,10 @@ class TaskQuestions:
         row = await self._tasks.task(task_id)
         if row is None:
             raise SessionBusy(f"the task {task_id} was deleted")
-        request = row.question
-        if request is None or request.call_id != access.call_id:
-            request = make_request(access, decision)
+        request = make_request(access, decision)
+        if row.question is not None and _is_same(row.question, request):
+            request = row.question
+        else:
             await self._tasks.ask(task_id, request, epoch=epoch)
         self._task.report(request)
         await self._task.save()
@@ -78,3 +81,13 @@ class TaskQuestions:
             if anyio.current_time() >= deadline and self._is_only_waiting(self._asked):
                 self._task.stop(StopReason.PARKED)
             await anyio.sleep(_POLL)
+
+
+def _is_same(asked: PermissionRequest, request: PermissionRequest) -> bool:
+    """Return True for the same question: a call can ask several, and its arguments can change."""
+    return _key(asked) == _key(request)
+
+
+def _key(request: PermissionRequest) -> bytes:
+    shown = [request.call_id, request.tool_name, request.target, request.reason, request.arguments]
+    return msgspec.json.encode(make_encodable(shown), order="sorted")

@@ -40,7 +40,8 @@ async def execute_line(runner: PromptRunner, built: BuiltSession, line: str) -> 
         raise SessionError(_unknown(built, name))
     if command.source == MCP_SOURCE and built.parts.mcp is not None:
         text = await write_prompt(built.parts, command.name, arguments)
-        prompt = PromptInput(text=text, display_input=line, raw_input=line)
+        # Only what the user typed may attach files: the rest of the text is the server's.
+        prompt = PromptInput(text=text, display_input=line, raw_input=line, attach=arguments)
         run_id = runner.submit(prompt)
         return CommandOutcome(kind="prompt", name=command.name, run_id=run_id)
     if command.skill is not None:

@@ -65,5 +65,6 @@ def _describe_status(state: TaskState) -> str:
         case TaskStatus.CANCELLED:
             return f"was cancelled ({state.error})"
         case _:
-            code = f", exit code {state.exit_code}" if state.exit_code else ""
-            return f"has failed ({state.error}{code})"
+            code = f"exit code {state.exit_code}" if state.exit_code else ""
+            more = f", {code}" if code and code not in state.error else ""
+            return f"has failed ({state.error}{more})"

@@ -90,9 +90,9 @@ def make_durable_runner(setup: AgentSetup, blueprint: Blueprint) -> TaskRunner |
     blueprint.host.add(queue)
 
     def describe() -> Mapping[str, Any]:
-        return cast(
-            "Mapping[str, Any]", to_builtins(replace(spec, permission_mode=str(setup.gate.mode)))
-        )
+        left = setup.session.state.budget_left if setup.session is not None else spec.budget_usd
+        now = replace(spec, permission_mode=str(setup.gate.mode), budget_usd=left)
+        return cast("Mapping[str, Any]", to_builtins(now))
 
     return DurableRunner(DurableTasks(tasks, queue), setup.store, session=describe)
 

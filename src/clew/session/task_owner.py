@@ -23,6 +23,7 @@ class TaskOwner:
     def __init__(self) -> None:
         self._tasks: TaskGroup | None = None
         self._main: asyncio.Future[None] | None = None
+        self._started = anyio.Event()
         self._stop = anyio.Event()
 
     @property
@@ -31,12 +32,11 @@ class TaskOwner:
         return self._tasks is not None and not self._stop.is_set()
 
     async def start(self) -> None:
-        """Start the task group; calling it again does nothing."""
+        """Start the task group, and wait until it runs; calling it again does nothing."""
         if self._main is None:
-            started = anyio.Event()
             # The one task that nothing else owns: it is the owner. `aclose` waits for its end.
-            self._main = asyncio.ensure_future(self._run(started))
-            await started.wait()
+            self._main = asyncio.ensure_future(self._run())
+        await self._started.wait()
 
     def start_soon(self, work: Callable[[Unpack[_Ts]], Awaitable[Any]], *arguments: *_Ts) -> None:
         """Run `work` until it ends or the owner is closed; an error in it is logged."""
@@ -54,9 +54,9 @@ class TaskOwner:
             if self._main is not None:
                 await asyncio.wait([self._main])
 
-    async def _run(self, started: anyio.Event) -> None:
+    async def _run(self) -> None:
         async with anyio.create_task_group() as self._tasks:
-            started.set()
+            self._started.set()
             await self._stop.wait()
             self._tasks.cancel_scope.cancel()
 

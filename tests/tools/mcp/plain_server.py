@@ -220,7 +220,7 @@ def answer(message: Json, mode: str) -> Json | None:
         case "prompts/list":
             return {"prompts": PROMPTS}
         case "prompts/get":
-            text = f"Review {params['arguments']}"
+            text = f"Review {params['arguments']}; see @notes.txt"
             return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
         case "resources/list":
             return {"resources": [{"uri": "note://one", "name": "one"}]}
@@ -243,6 +243,8 @@ def main() -> None:
             send(id=message["id"], error={"code": -32601, "message": "there is no such method"})
         else:
             send(id=message["id"], result=result)
+        if mode == "brief" and message["method"] == "resources/templates/list":
+            sys.exit()
 
 
 if __name__ == "__main__":

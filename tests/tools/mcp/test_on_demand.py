@@ -239,6 +239,39 @@ async def test_a_wrong_call_says_what_to_do() -> None:
     assert text.text == "called push"
 
 
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ({"Read"}, set()),
+        ({"mcp__git__push"}, {"mcp__git__push", "ToolSearch", "CallMcpTool"}),
+        ({"ReadMcpResource"}, {"ReadMcpResource"}),
+    ],
+)
+def test_a_subagent_has_only_the_tools_of_its_list(listed: set[str], expected: set[str]) -> None:
+    pool = Pool()
+    pool.offer("git", "push", "log")
+
+    source = make_source(pool).restrict(lambda name: name in listed)
+
+    assert set(source.list_names()) == expected
+    assert {name for name in make_source(pool).list_names() if source.find(name)} == expected
+
+
+@pytest.mark.anyio
+async def test_a_subagent_reads_only_from_the_servers_whose_tools_it_has() -> None:
+    pool = Pool()
+    pool.offer("git", "push")
+    pool.offer("mail", "send")
+    source = make_source(pool).restrict(lambda name: name in ("ReadMcpResource", "mcp__git__push"))
+    tool = source.find("ReadMcpResource")
+    assert tool is not None
+
+    said = await tool.run({"server": "mail"}, cast("Any", None))
+
+    assert said.text == "There is no such MCP server. There are: git."
+    assert not (await tool.run({"server": "git"}, cast("Any", None))).failed
+
+
 def test_only_servers_of_the_user_are_believed_to_read() -> None:
     tool = msgspec.structs.replace(make_tool("git", "log"), read_only=True)
     config = ServerConfig(name="git", transport="stdio", command="x")

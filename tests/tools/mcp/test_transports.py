@@ -1,5 +1,6 @@
 """Servers made with the official SDK: over stdio, HTTP and SSE, with and without a login."""
 
+import json
 import socket
 import stat
 import sys
@@ -7,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import httpx2
@@ -129,6 +131,91 @@ async def test_an_http_server_that_comes_back_is_used_again(tmp_path: Path) -> N
     assert (before, after) == ("2", "3")
     assert gone.startswith("Error: the MCP server example")
     assert any("not available" in text for text in warnings)
+
+
+class ForgetfulServer:
+    """An HTTP server of an older protocol, which forgets its clients when it is told to."""
+
+    def __init__(self) -> None:
+        self.sessions: set[str] = set()
+        self.calls = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body = b""
+        while (part := await receive()).get("more_body"):
+            body += part["body"]
+        message = json.loads(body + part["body"]) if scope["method"] == "POST" else {}
+        session = dict(scope["headers"]).get(b"mcp-session-id", b"").decode()
+        status, result = self._answer(message, session)
+        headers = [(b"content-type", b"application/json")]
+        if message.get("method") == "initialize":
+            self.sessions.add(new := str(uuid4()))
+            headers.append((b"mcp-session-id", new.encode()))
+        answer = {"jsonrpc": "2.0", "id": message.get("id"), **result} if result else None
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        text = json.dumps(answer).encode() if answer else b""
+        await send({"type": "http.response.body", "body": text})
+
+    def _answer(self, message: dict[str, Any], session: str) -> tuple[int, dict[str, Any]]:
+        match message.get("method"):
+            case "initialize":
+                about = {"name": "example", "version": "1"}
+                can: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": about}
+                return 200, {"result": {"protocolVersion": "2025-06-18", **can}}
+            case None:
+                return 405, {}
+            case _ if session and session not in self.sessions:
+                return 404, {}
+            case "tools/list":
+                tool = {"name": "add", "inputSchema": {"type": "object"}}
+                return 200, {"result": {"tools": [tool]}}
+            case "tools/call":
+                self.calls += 1
+                return 200, {"result": {"content": [{"type": "text", "text": "added"}]}}
+            case _ if "id" not in message:
+                return 202, {}
+            case _:
+                return 400, {"error": {"code": -32601, "message": "there is no such method"}}
+
+
+async def test_an_http_server_that_has_forgotten_its_clients_is_connected_again(
+    tmp_path: Path,
+) -> None:
+    server = ForgetfulServer()
+
+    with anyio.fail_after(60):
+        async with serve_app(server) as port:
+            url = f"http://127.0.0.1:{port}{PATH}"
+            config = ServerConfig(name="example", transport="http", url=url)
+            async with open_pool(config, tmp_path) as pool:
+                before = await call(pool, "add", tmp_path)
+                server.sessions.clear()
+                after = await call(pool, "add", tmp_path)
+
+    assert (before, after) == ("added", "added")
+    assert server.calls == 2
+
+
+async def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    plain = str(SERVER.with_name("plain_server.py"))
+    config = ServerConfig(
+        name="example", transport="stdio", command=sys.executable, args=("-S", plain, "brief")
+    )
+
+    with anyio.fail_after(60):
+        async with open_pool(config, tmp_path, warnings) as pool:
+            while pool.list_status()[0].state is not ServerState.FAILED:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
+    assert len(warnings) == 2
+    assert "the MCP server example is not available" in warnings[0]
+    assert warnings[1].endswith("/mcp shows it")
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -13,7 +14,7 @@ from mcp.client.session import ClientRequestContext
 
 from clew.core.sanitize import sanitize_line
 from clew.tools.mcp.config import ServerConfig
-from clew.tools.mcp.questions import answer_elicitation, answer_sampling
+from clew.tools.mcp.questions import answer_elicitation, answer_sampling, refuse_sampling
 from clew.tools.mcp.results import convert_prompt, convert_resource, convert_result
 from clew.tools.mcp.values import ServerPrompt, ServerTool
 from clew.tools.protocol import ToolContext, ToolOutput
@@ -32,25 +33,41 @@ class ServerUnavailable(Exception):
 
 
 class _Call:
-    """A call that runs: its clock stops while the user is asked."""
+    """A call that runs: its clock stops while the server asks something on its behalf."""
 
     def __init__(self, context: ToolContext, timeout: float) -> None:
         self.context = context
         self.scope = anyio.CancelScope()
         self._timeout, self._end = timeout, anyio.current_time() + _LONGEST_CALL
-        self._stopped_at: float | None = None
+        self._question: anyio.CancelScope | None = None
+        self._has_ended = False
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        now = anyio.current_time()
-        if self._stopped_at is not None:
-            self._end += now - self._stopped_at
-            self._stopped_at = None
-        self.scope.deadline = min(now + self._timeout, self._end)
+        """Give the call its whole time again, unless a question has stopped the clock."""
+        if self._question is None:
+            self.scope.deadline = min(anyio.current_time() + self._timeout, self._end)
 
-    def stop_clock(self) -> None:
-        self._stopped_at = anyio.current_time()
-        self.scope.deadline = float("inf")
+    async def answer(self, work: Callable[[], Awaitable[_Result]]) -> _Result | None:
+        """Answer a question of the server; None if one is open, or the call ends before."""
+        if self._question is not None or self._has_ended:
+            return None
+        asked_at, self.scope.deadline = anyio.current_time(), float("inf")
+        self._question = anyio.CancelScope()
+        try:
+            with self._question:
+                return await work()
+        finally:
+            self._question = None
+            self._end += anyio.current_time() - asked_at
+            self.restart_clock()
+        return None
+
+    def end(self) -> None:
+        """Withdraw the question that is open: nobody needs the answer."""
+        self._has_ended = True
+        if self._question is not None:
+            self._question.cancel()
 
 
 _current: ContextVar[_Call | None] = ContextVar("mcp_call", default=None)
@@ -63,6 +80,7 @@ class ServerCalls:
         config: The server.
         require: Returns the client, or raises `ServerUnavailable`.
         lose: Called when a call shows that the server is gone.
+        was_forgotten: Whether the server no longer knows this client, so that it refuses calls.
     """
 
     def __init__(
@@ -71,9 +89,13 @@ class ServerCalls:
         *,
         require: Callable[[], Awaitable[Client]],
         lose: Callable[[], None],
+        was_forgotten: Callable[[], bool] = lambda: False,
     ) -> None:
         self._config, self._require, self._lose = config, require, lose
+        self._was_forgotten = was_forgotten
         self._running: list[_Call] = []
+        self.answered = 0
+        """The number of calls that the server has answered."""
 
     async def call_tool(
         self, tool: ServerTool, arguments: Mapping[str, Any], context: ToolContext
@@ -122,8 +144,10 @@ class ServerCalls:
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """Ask the user of the call that the server works on."""
         call = self._find_call()
-        ask = call.context.ask if call is not None else None
-        return await self._without_clock(answer_elicitation(params, ask))
+        if call is None:
+            return await answer_elicitation(params, None)
+        answer = await call.answer(partial(answer_elicitation, params, call.context.ask))
+        return answer or mcp_types.ElicitResult(action="cancel")
 
     async def sample(
         self,
@@ -132,8 +156,10 @@ class ServerCalls:
     ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
         """Ask the model of the session that made the call."""
         call = self._find_call()
-        ask_model = call.context.ask_model if call is not None else None
-        return await self._without_clock(answer_sampling(params, ask_model))
+        if call is None:
+            return await answer_sampling(params, None)
+        answer = await call.answer(partial(answer_sampling, params, call.context.ask_model))
+        return answer or refuse_sampling("the call has ended, or asks something else")
 
     def _find_call(self) -> _Call | None:
         """Return the call that a question of the server belongs to.
@@ -142,21 +168,13 @@ class ServerCalls:
         """
         return _current.get() or (self._running[-1] if self._running else None)
 
-    async def _without_clock(self, work: Awaitable[_Result]) -> _Result:
-        calls = list(self._running)
-        for call in calls:
-            call.stop_clock()
-        try:
-            return await work
-        finally:
-            for call in calls:
-                call.restart_clock()
-
     async def _make(
         self,
         send: Callable[[Client, _Call], Awaitable[ToolOutput]],
         context: ToolContext,
         what: str,
+        *,
+        is_repeated: bool = False,
     ) -> ToolOutput:
         try:
             client = await self._require()
@@ -167,15 +185,27 @@ class ServerCalls:
         self._running.append(call)
         try:
             with call.scope:
-                return await send(client, call)
+                output = await send(client, call)
+                self.answered += 1
+                return output
             seconds = f"{self._config.timeout:g} seconds"
             text = f"Error: {what} was cancelled: it made no progress for {seconds}."
             return ToolOutput(text=text, failed=True)
         except Exception as error:  # noqa: BLE001 - a failure of the server, whatever it is
-            return self._explain(error)
+            if is_repeated or not self._was_refused(error):
+                return self._explain(error)
         finally:
+            call.end()
             self._running.remove(call)
             _current.reset(token)
+        self._lose()
+        return await self._make(send, context, what, is_repeated=True)
+
+    def _was_refused(self, error: Exception) -> bool:
+        """Return whether the server refused a call because it has forgotten this client."""
+        cause = find_cause(error)
+        is_refusal = isinstance(cause, MCPError) and cause.code == mcp_types.INVALID_REQUEST
+        return is_refusal and self._was_forgotten()
 
     def _explain(self, error: Exception) -> ToolOutput:
         name, cause = self._config.name, find_cause(error)

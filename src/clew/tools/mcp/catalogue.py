@@ -1,15 +1,15 @@
 """Lists what a server offers: all pages, within limits, sanitized and in a stable order."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import mcp_types
-import msgspec
 from mcp import Client, MCPError
 
 from clew.core.models import ToolSpec
 from clew.core.sanitize import sanitize_line
 from clew.tools.mcp.names import clean_text, name_tools, server_prefix
+from clew.tools.mcp.schemas import convert_schema, find_schema_problem
 from clew.tools.mcp.values import (
     Catalogue,
     PromptArgument,
@@ -21,8 +21,6 @@ from clew.tools.mcp.values import (
 MAX_ITEMS = 1_000
 """The most tools, prompts or resources of one server."""
 _MAX_PAGES = 100
-_MAX_SCHEMA = 100_000
-"""Characters of one schema as JSON."""
 _SHOWN = 80
 _INSTRUCTIONS = 500
 
@@ -139,40 +137,22 @@ def _convert_tools(
 def _find_problem(tool: mcp_types.Tool) -> str:
     if not tool.name:
         return "has no name"
-    try:
-        size = len(msgspec.json.encode(tool.input_schema))
-    except (TypeError, ValueError, RecursionError):
-        return "has a schema that is not JSON"
-    return "has a schema that is too long" if size > _MAX_SCHEMA else ""
+    return find_schema_problem(tool.input_schema)
 
 
 def _convert_tool(server: str, tool: mcp_types.Tool, name: str) -> ServerTool:
-    schema = {key: value for key, value in tool.input_schema.items() if key != "$schema"}
-    schema["type"] = "object"
-    schema.setdefault("properties", {})
     hints = tool.annotations
     text = clean_text(tool.description or tool.title)
     return ServerTool(
         server=server,
         own_name=tool.name,
         spec=ToolSpec(
-            name=name, description=text or f"{tool.name} of {server}", schema=_clean(schema)
+            name=name,
+            description=text or f"{tool.name} of {server}",
+            schema=convert_schema(tool.input_schema),
         ),
         read_only=bool(hints is not None and hints.read_only_hint),
     )
-
-
-def _clean(value: Any) -> Any:
-    """Return a schema whose texts have no control characters."""
-    match value:
-        case str():
-            return clean_text(value)
-        case dict():
-            return {key: _clean(inner) for key, inner in value.items()}
-        case list():
-            return [_clean(inner) for inner in value]
-        case _:
-            return value
 
 
 def _convert_prompts(server: str, prompts: Iterable[mcp_types.Prompt]) -> tuple[ServerPrompt, ...]:

@@ -4,12 +4,14 @@ Strings may refer to variables: `${NAME}`, `${NAME:-default}`, and `$ENV:NAME` a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
+from clew.core.redaction import redact
+from clew.core.redaction.classification import looks_random
 from clew.core.secret_variables import is_secret_variable
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
@@ -25,6 +27,9 @@ _TRANSPORTS: Mapping[str, Transport] = {
     "sse": "sse",
 }
 _SHORTEST_SECRET = 8
+_RANDOM = 12
+"""Characters of a value that is a secret whatever its variable is called."""
+_PLACE = re.compile(r"[/~.]|https?://", re.IGNORECASE)
 _HTTP_URL = re.compile(r"https?://[^\s/]+", re.IGNORECASE)
 
 
@@ -57,6 +62,10 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """True when the user configured it, so that its claims about tools are believed."""
     origin: str = ""
     """The file that configures it."""
+    shown: str = ""
+    """The command line or the address with references in place of the values of variables."""
+    secrets: tuple[str, ...] = ()
+    """Values of variables that look like secrets, wherever the entry refers to them."""
 
     def __repr__(self) -> str:
         return f"ServerConfig({self.name!r})"
@@ -64,12 +73,17 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     @property
     def target(self) -> str:
         """The command line or the address, for people; without headers and variables."""
-        return " ".join((self.command, *self.args)) if self.transport == "stdio" else self.url
+        plain = " ".join((self.command, *self.args)) if self.transport == "stdio" else self.url
+        return redact(self.shown or plain, extra_values=self.find_secrets())
 
     def find_secrets(self) -> tuple[str, ...]:
-        """Return the values that must not appear in output: headers, and secret variables."""
+        """Return the values that must not appear in output.
+
+        Those are headers, variables with the name of a secret, and values of the user's variables
+        that look like a secret, wherever the entry uses them.
+        """
         named = (value for name, value in self.env.items() if is_secret_variable(name))
-        found = (*self.headers.values(), *named)
+        found = (*self.headers.values(), *named, *self.secrets)
         words = (word for value in found for word in (value, value.rpartition(" ")[2]))
         return tuple(dict.fromkeys(word for word in words if len(word) >= _SHORTEST_SECRET))
 
@@ -82,10 +96,13 @@ def parse_server(
     Raises:
         ConfigError: Something is missing, or refers to a variable that is not set.
     """
-    entry = _expand(entry, f"mcpServers.{name}", environ)
+    written, entry = entry, _expand(entry, f"mcpServers.{name}", environ)
     command, url = entry.get("command", ""), entry.get("url", "")
-    kind = entry.get("type") or ("stdio" if command else "http")
-    transport = _TRANSPORTS[kind]
+    transport = find_transport(entry)
+    if transport is None:
+        raise ConfigError(
+            f"the MCP server {name} has an unknown type; write one of {', '.join(_TRANSPORTS)}"
+        )
     if transport == "stdio" and not command:
         raise ConfigError(f"the MCP server {name} has no command")
     if transport != "stdio" and not _HTTP_URL.match(url):
@@ -109,7 +126,43 @@ def parse_server(
         ),
         trusted=trusted,
         origin=origin,
+        shown=" ".join((str(written.get("command", "")), *map(str, written.get("args", ()))))
+        if transport == "stdio"
+        else str(written.get("url", "")),
+        secrets=tuple(_find_secrets(written, environ)),
     )
+
+
+def find_transport(entry: Mapping[str, Any]) -> Transport | None:
+    """Return how an entry is connected to: as its type says; None if the type is unknown."""
+    kind = entry.get("type") or ("stdio" if entry.get("command") else "http")
+    return _TRANSPORTS.get(kind)
+
+
+def list_variables(value: Any) -> Iterator[str]:
+    """Yield the names of the variables that an entry refers to."""
+    match value:
+        case str():
+            if (whole := _REFERENCE.fullmatch(value)) is not None:
+                yield whole[1]
+            else:
+                yield from (found[1] for found in _VARIABLE.finditer(value))
+        case Mapping():
+            for inner in value.values():
+                yield from list_variables(inner)
+        case Sequence():
+            for inner in value:
+                yield from list_variables(inner)
+        case _:
+            pass
+
+
+def _find_secrets(entry: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:
+    for name in dict.fromkeys(list_variables(entry)):
+        value = environ.get(name, "")
+        # Variables such as HOME are no secrets: their values would be redacted in every output.
+        if is_secret_variable(name) or (looks_random(value, _RANDOM) and not _PLACE.match(value)):
+            yield value
 
 
 def expand_variables(text: str, where: str, environ: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """One MCP server: start it, list what it offers, call it, and restart it when it ends."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
 from clew._version import __version__
+from clew.core.redaction import redact
 from clew.core.sanitize import sanitize_line
 from clew.tools.mcp.calls import (
     START_TIMEOUT,
@@ -27,7 +28,7 @@ from clew.tools.mcp.catalogue import read_catalogue
 from clew.tools.mcp.config import ServerConfig
 from clew.tools.mcp.questions import make_roots_callback
 from clew.tools.mcp.stdio import ErrorTail
-from clew.tools.mcp.transports import open_transport
+from clew.tools.mcp.transports import Signs, open_transport
 from clew.tools.mcp.values import Catalogue, ServerState, ServerStatus
 
 logger = logging.getLogger(__name__)
@@ -36,10 +37,17 @@ _RECONNECT_WAIT = 10.0
 """Seconds that a call waits for a server that is starting."""
 _DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Seconds before each restart; after the last one the server counts as failed."""
+_STEADY = 60.0
+"""Seconds after which a server that ends is not one that cannot start."""
 _LOGIN_WAIT = 60.0
 """Seconds after which a server that needs a login is tried again."""
 _FIRST_FAILURE = (ServerState.RETRYING, 1)
 _SHOWN = 300
+_LIST_CHANGES = (
+    mcp_types.ToolListChangedNotification
+    | mcp_types.PromptListChangedNotification
+    | mcp_types.ResourceListChangedNotification
+)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -64,13 +72,18 @@ class McpConnection:
         self.config = config
         self._place = place
         self._client: Client | None = None
-        self.calls = ServerCalls(config, require=self._require, lose=self._lose)
+        self._signs = Signs()
+        self.calls = ServerCalls(
+            config,
+            require=self._require,
+            lose=self._lose,
+            was_forgotten=self._signs.was_forgotten,
+        )
         self._settled = anyio.Event()
         """Set when the server is ready, or could not be started in either protocol."""
         self._ready = anyio.Event()
         self._wake = anyio.Event()
         self._stale = anyio.Event()
-        self._lost = anyio.Event()
         self._failures = 0
         self._mode = "auto"
         """Some servers of older protocols end at the question which one to speak: those are
@@ -105,9 +118,10 @@ class McpConnection:
         try:
             while True:
                 errors, was_ready = ErrorTail(), False
+                answered, since = self.calls.answered, anyio.current_time()
                 try:
                     async with self._open(errors) as client:
-                        was_ready = True
+                        was_ready, since = True, anyio.current_time()
                         await self._serve(client)
                     why = "it ended"
                 except Exception as error:  # noqa: BLE001 - whatever a server causes, others go on
@@ -117,7 +131,8 @@ class McpConnection:
                     why = describe_error(error)
                 if not was_ready:
                     self._mode = "auto" if self._mode == "legacy" else "legacy"
-                self._failures = 1 if was_ready else self._failures + 1
+                lasted = anyio.current_time() - since > _STEADY or self.calls.answered > answered
+                self._failures = 1 if was_ready and lasted else self._failures + 1
                 await self._pause(_add_output(why, errors), was_ready=was_ready)
         finally:
             self._client = None
@@ -135,11 +150,12 @@ class McpConnection:
         """Report that the server is gone, and wait before the next attempt."""
         delays, name = self._place.delays, self.config.name
         failed = self._failures > len(delays)
-        if was_ready or self._failures == 1:
+        if self._failures == 1:
             next_step = "Clew starts it again" if was_ready else "Clew tries again"
             self._place.warn(f"the MCP server {name} is not available: {why}; {next_step}")
         elif failed:
-            self._place.warn(f"the MCP server {name} could not be started: {why}; /mcp shows it")
+            what = "ends again and again" if was_ready else "could not be started"
+            self._place.warn(f"the MCP server {name} {what}: {why}; /mcp shows it")
         self._set_state(ServerState.FAILED if failed else ServerState.RETRYING, why)
         await self._sleep(None if failed else delays[self._failures - 1])
 
@@ -150,7 +166,7 @@ class McpConnection:
             await self._wake.wait()
 
     def _set_state(self, state: ServerState, error: str = "") -> None:
-        self.state, self.error = state, error
+        self.state, self.error = state, redact(error, extra_values=self.config.find_secrets())
         if state is ServerState.READY:
             self._ready.set()
         elif self._ready.is_set():
@@ -164,10 +180,16 @@ class McpConnection:
     async def _open(self, errors: ErrorTail) -> AsyncGenerator[Client, None]:
         """Connect, list what the server offers, and close everything at the end."""
         place, config = self._place, self.config
-        self._lost, self._stale = anyio.Event(), anyio.Event()
+        self._signs.reset()
+        self._stale = anyio.Event()
         auth = place.make_auth(config) if place.make_auth and config.transport != "stdio" else None
         transport = open_transport(
-            config, cwd=place.cwd, environ=place.environ, errors=errors, auth=auth, lost=self._lost
+            config,
+            cwd=place.cwd,
+            environ=place.environ,
+            errors=errors,
+            auth=auth,
+            signs=self._signs,
         )
         client = Client(
             transport,
@@ -196,8 +218,8 @@ class McpConnection:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._follow_changes, client)
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                tasks.start_soon(self._listen, client)
-            await self._lost.wait()
+                tasks.start_soon(_listen, client, self.config.name, self._receive)
+            await self._signs.lost.wait()
             tasks.cancel_scope.cancel()
 
     async def _follow_changes(self, client: Client) -> None:
@@ -214,28 +236,12 @@ class McpConnection:
             self._report_problems()
             self._place.changed()
 
-    async def _listen(self, client: Client) -> None:
-        """Subscribe to changes, where the protocol has no notifications without that."""
-        try:
-            async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
-                async for _ in events:
-                    self._stale.set()
-        except (MCPError, RuntimeError, TimeoutError) as error:
-            logger.debug("no changes from %s: %s", self.config.name, error)
-
     def _report_problems(self) -> None:
-        found = self.catalogue.problems
-        if found:
-            more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
-            self._place.warn(f"the MCP server {self.config.name}: {found[0]}{more}; left out")
+        if found := _shorten_list(self.catalogue.problems):
+            self._place.warn(f"the MCP server {self.config.name}: {found}; left out")
 
     async def _receive(self, message: mcp_types.ServerNotification | Exception) -> None:
-        if isinstance(
-            message,
-            mcp_types.ToolListChangedNotification
-            | mcp_types.PromptListChangedNotification
-            | mcp_types.ResourceListChangedNotification,
-        ):
+        if isinstance(message, _LIST_CHANGES):
             self._stale.set()
 
     async def _require(self) -> Client:
@@ -253,10 +259,29 @@ class McpConnection:
 
     def _lose(self) -> None:
         """Take note that the server is gone; `run` starts it again."""
-        self._lost.set()
+        self._signs.lost.set()
         if self._client is not None:
             self._client = None
             self._set_state(ServerState.RETRYING, "it ended")
+
+
+async def _listen(
+    client: Client,
+    name: str,
+    receive: Callable[[mcp_types.ServerNotification], Awaitable[None]],
+) -> None:
+    """Subscribe to changes, where the protocol has no notifications without that."""
+    try:
+        async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
+            async for _ in events:
+                await receive(mcp_types.ToolListChangedNotification())
+    except (MCPError, RuntimeError, TimeoutError) as error:
+        logger.debug("no changes from %s: %s", name, error)
+
+
+def _shorten_list(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - 1:,} more" if len(texts) > 1 else ""
+    return f"{texts[0]}{more}" if texts else ""
 
 
 def _add_output(why: str, errors: ErrorTail) -> str:

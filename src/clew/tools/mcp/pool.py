@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
+from clew.core.redaction import redact
 from clew.tools.mcp.config import ServerConfig
 from clew.tools.mcp.values import ServerPrompt, ServerState, ServerStatus, ServerTool
 
@@ -165,5 +166,7 @@ class McpPool:
         self.version += 1
 
     def _warn(self, text: str) -> None:
+        secrets = [value for config in self.configs for value in config.find_secrets()]
+        text = redact(text, extra_values=secrets)
         for listener in tuple(self._listeners):
             listener(text)

@@ -1,8 +1,8 @@
 """What a server may ask: the user (elicitation), the model (sampling), and where it works (roots).
 
 Clients ask questions with yes and no, and some let the user write a reply. So a form with one
-field can be answered: a boolean by yes, another field by the reply or by its default. Clew
-declines other forms, and says so.
+field can be answered: a boolean by yes, another field by the reply or by its default. Further
+fields need a default, which they get. Clew declines other forms.
 """
 
 from collections.abc import Mapping
@@ -46,9 +46,7 @@ async def answer_elicitation(
         return _CANCEL
     if not _is_yes(answer):
         return _DECLINE
-    content: dict[str, _Value] = {
-        name: _fill(field, answer.reply) for name, field in fields.items()
-    }
+    content = _fill_form(fields, answer.reply)
     if None in content.values():
         return _DECLINE
     return mcp_types.ElicitResult(action="accept", content=content)
@@ -60,24 +58,37 @@ def _is_yes(answer: PermissionAnswer | None) -> bool:
 
 def _can_ask(fields: Mapping[str, Any]) -> bool:
     """Return whether yes, no and one reply are enough to fill all fields."""
-    open_fields = [
-        one
-        for one in fields.values()
-        if not isinstance(one, dict) or ("default" not in one and one.get("type") != "boolean")
-    ]
-    return len(open_fields) <= 1 and all(isinstance(one, dict) for one in fields.values())
+    if not all(isinstance(one, dict) for one in fields.values()):
+        return False
+    open_fields = [one for one in fields.values() if "default" not in one]
+    yes_or_no = [one for one in open_fields if one.get("type") == "boolean"]
+    # One yes must not agree to several things.
+    return len(yes_or_no) <= 1 and len(open_fields) - len(yes_or_no) <= 1
 
 
 def _describe(field: Mapping[str, Any]) -> str:
     choices = field.get("enum")
     kind = f"one of {', '.join(map(str, choices))}" if choices else str(field.get("type", "text"))
+    if "default" in field:
+        kind = f"{kind}, default {field['default']}"
     says = field.get("description") or field.get("title") or ""
     return sanitize_line(f"{says} ({kind})" if says else kind, 300)
 
 
-def _fill(field: Mapping[str, Any], reply: str) -> _Value:
-    """Return the value of a field for an answer of yes; None if the reply does not fit."""
-    kind, said = field.get("type", "string"), reply.strip()
+def _fill_form(fields: Mapping[str, Any], reply: str) -> dict[str, _Value]:
+    """Return the values for an answer of yes; None for a field that the reply does not fit.
+
+    Yes and the reply are about the fields without a default, or about the only field.
+    """
+    asked = [name for name, one in fields.items() if "default" not in one or len(fields) == 1]
+    return {
+        name: _fill(field, reply.strip()) if name in asked else field["default"]
+        for name, field in fields.items()
+    }
+
+
+def _fill(field: Mapping[str, Any], said: str) -> _Value:
+    kind = field.get("type", "string")
     if kind == "boolean":
         return True
     if "default" in field and not said:
@@ -99,14 +110,14 @@ async def answer_sampling(
 ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
     """Ask the session's model what a server asks; images are left out."""
     if ask_model is None:
-        return _refuse("no session is there to answer")
+        return refuse_sampling("no session is there to answer")
     prompt = _write_prompt(params)
     if len(prompt) > _MAX_PROMPT:
-        return _refuse("the messages are too long")
+        return refuse_sampling("the messages are too long")
     try:
         text = await ask_model(prompt)
     except ClewError as error:
-        return _refuse(str(error))
+        return refuse_sampling(str(error))
     content = mcp_types.TextContent(type="text", text=text)
     return mcp_types.CreateMessageResult(
         role="assistant", content=content, model="clew", stop_reason="endTurn"
@@ -123,7 +134,8 @@ def _write_prompt(params: mcp_types.CreateMessageRequestParams) -> str:
     return f"{params.system_prompt}\n\n{body}" if params.system_prompt else body
 
 
-def _refuse(why: str) -> mcp_types.ErrorData:
+def refuse_sampling(why: str) -> mcp_types.ErrorData:
+    """Return the answer that the model is not asked."""
     return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"not answered: {why}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clew.context.estimate import tool_units
 from clew.core.models import ToolSpec
 from clew.core.sanitize import sanitize_line
-from clew.tools.mcp.names import CALL_TOOL, READ_RESOURCE, TOOL_SEARCH, is_mcp_tool
+from clew.tools.mcp.names import CALL_TOOL, READ_RESOURCE, TOOL_SEARCH, is_mcp_tool, server_prefix
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.search import CallMcpTool, ToolSearch
 from clew.tools.mcp.tool import McpTool, ReadMcpResource
@@ -58,7 +58,7 @@ class McpToolSource:
         self._own: dict[str, Tool] = {
             TOOL_SEARCH: self._make_search(""),
             CALL_TOOL: CallMcpTool(self._find_server_tool),
-            READ_RESOURCE: ReadMcpResource(pool),
+            READ_RESOURCE: ReadMcpResource(pool, self._may_read),
         }
 
     def restrict(self, allows: Callable[[str], bool]) -> "McpToolSource":
@@ -78,12 +78,12 @@ class McpToolSource:
             await self.pool.wait_settled(self._wait)
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of that name."""
-        return self._own.get(name) or self._find_server_tool(name)
+        """Return the tool of that name, unless the session may not use it."""
+        return self._own[name] if self._offers(name) else self._find_server_tool(name)
 
     def list_names(self) -> Sequence[str]:
-        """Return the names of all tools."""
-        return [*self._own, *self._update()]
+        """Return the names of all tools that the session may use."""
+        return [*filter(self._offers, self._own), *self._update()]
 
     def owns(self, name: str) -> bool:
         """Return whether the name is one of an MCP tool."""
@@ -100,7 +100,7 @@ class McpToolSource:
         own = [
             self._own[name].spec
             for name in (CALL_TOOL, READ_RESOURCE, TOOL_SEARCH)
-            if name != READ_RESOURCE or self._has_resources()
+            if self._offers(name) and (name != READ_RESOURCE or self._has_resources())
         ]
         return (*own, *([] if deferred else specs))
 
@@ -143,8 +143,26 @@ class McpToolSource:
             }
         return self._tools
 
+    def _offers(self, own: str) -> bool:
+        """Return whether the session has one of Clew's own tools for servers.
+
+        A subagent with a tool of a server can find and call it; to read resources, it must have
+        the tool that does so.
+        """
+        if own not in self._own:
+            return False
+        if not self._is_agent or self._allows(own):
+            return True
+        return own != READ_RESOURCE and bool(self._update())
+
+    def _may_read(self, server: str) -> bool:
+        """Return whether the session may read resources: it may use some tool of the server."""
+        prefix = server_prefix(server)
+        return self._allows(prefix) or any(name.startswith(prefix) for name in self._update())
+
     def _has_resources(self) -> bool:
-        return any(one.catalogue.resources for one in self.pool.connections.values())
+        servers = self.pool.connections.items()
+        return any(one.catalogue.resources and self._may_read(name) for name, one in servers)
 
     def _write_index(self, *, deferred: bool) -> str:
         """Return one line for each server whose tools are not declared."""

@@ -1,10 +1,11 @@
 """The tools of MCP servers as a session calls them, and a tool that reads their resources."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Risk
-from clew.tools.mcp.names import READ_RESOURCE
+from clew.tools.mcp.names import READ_RESOURCE, server_prefix
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.values import ServerTool
 from clew.tools.protocol import ToolContext, ToolOutput
@@ -55,12 +56,12 @@ class ReadMcpResource:
         },
     )
 
-    def __init__(self, pool: McpPool) -> None:
-        self._pool = pool
+    def __init__(self, pool: McpPool, may_read: Callable[[str], bool]) -> None:
+        self._pool, self._may_read = pool, may_read
 
     def has_server(self, name: str) -> bool:
-        """Return whether there is a server of that name."""
-        return name in self._pool.connections
+        """Return whether there is a server of that name that may be read."""
+        return name in self._pool.connections and self._may_read(name)
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:  # noqa: ARG002
         """Reading changes nothing if the user configured the server."""
@@ -68,13 +69,19 @@ class ReadMcpResource:
         connection = self._pool.connections.get(server)
         trusted = connection is None or connection.config.trusted or not uri
         risk = Risk.INSPECT if trusted else Risk.EXECUTE
-        return Access(tool=READ_RESOURCE, risk=risk, target=f"{server}:{uri}")
+        return Access(
+            tool=READ_RESOURCE,
+            risk=risk,
+            target=f"{server}:{uri}",
+            server=server_prefix(server) if connection is not None else "",
+        )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Read or list."""
-        connection = self._pool.connections.get(str(arguments.get("server", "")))
-        if connection is None:
-            known = ", ".join(sorted(self._pool.connections)) or "none"
+        servers = self._pool.connections
+        connection = servers.get(name := str(arguments.get("server", "")))
+        if connection is None or not self._may_read(name):
+            known = ", ".join(filter(self._may_read, sorted(servers))) or "none"
             return ToolOutput(text=f"There is no such MCP server. There are: {known}.", failed=True)
         uri = arguments.get("uri")
         if uri:

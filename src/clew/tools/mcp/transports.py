@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,8 +22,27 @@ from clew.tools.mcp.stdio import ErrorTail, open_stdio
 
 _CONNECT = 10.0
 """Seconds to connect to an HTTP server."""
+_SESSION = "mcp-session-id"
 _READ = 3_600.0
 """Seconds without data on a stream; calls have a timeout of their own."""
+
+
+class Signs:
+    """What a transport notices about its server."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin with a new connection."""
+        self.lost = anyio.Event()
+        """The server has ended."""
+        self.forgotten = anyio.Event()
+        """The server no longer knows this client: it was started again, or dropped the client."""
+
+    def was_forgotten(self) -> bool:
+        """Return whether the server no longer knows this client."""
+        return self.forgotten.is_set()
 
 
 @asynccontextmanager
@@ -33,24 +53,25 @@ async def open_transport(
     environ: Mapping[str, str],
     errors: ErrorTail,
     auth: httpx2.Auth | None = None,
-    lost: anyio.Event,
+    signs: Signs,
 ) -> AsyncGenerator[TransportStreams, None]:
-    """Start or connect to a server and yield its streams; sets `lost` when they end."""
+    """Start or connect to a server and yield its streams; sets `signs.lost` when they end."""
     stdio = partial(open_stdio, cwd=cwd, environ=environ, errors=errors)
-    async with _choose(config, stdio, auth) as (incoming, outgoing):
-        yield _Watched(incoming, lost), outgoing
+    async with _choose(config, stdio, auth, signs) as (incoming, outgoing):
+        yield _Watched(incoming, signs.lost), outgoing
 
 
 def _choose(
     config: ServerConfig,
     start: Callable[[ServerConfig], AbstractAsyncContextManager[Any]],
     auth: httpx2.Auth | None,
+    signs: Signs,
 ) -> AbstractAsyncContextManager[Any]:
     match config.transport:
         case "stdio":
             return start(config)
         case "http":
-            return _open_http(config, auth)
+            return _open_http(config, auth, signs)
         case "sse":
             return sse_client(
                 config.url,
@@ -63,10 +84,17 @@ def _choose(
 
 @asynccontextmanager
 async def _open_http(
-    config: ServerConfig, auth: httpx2.Auth | None
+    config: ServerConfig, auth: httpx2.Auth | None, signs: Signs
 ) -> AsyncGenerator[TransportStreams, None]:
     timeout = httpx2.Timeout(_CONNECT, read=_READ)
     client = create_mcp_http_client(headers=dict(config.headers), timeout=timeout, auth=auth)
+    forgotten = signs.forgotten
+
+    async def look(response: httpx2.Response) -> None:
+        if response.status_code == HTTPStatus.NOT_FOUND and _SESSION in response.request.headers:
+            forgotten.set()
+
+    client.event_hooks = {"response": [look]}
     async with client, streamable_http_client(config.url, http_client=client) as streams:
         yield streams
 
