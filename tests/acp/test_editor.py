@@ -416,6 +416,40 @@ async def test_a_second_prompt_waits_and_a_third_is_refused(tmp_path: Path) -> N
     assert ends == ["-32600", "cancelled", "cancelled"]
 
 
+async def test_a_waiting_prompt_that_is_not_wanted_leaves_the_one_that_works(
+    tmp_path: Path,
+) -> None:
+    stall = Stall()
+    answer = ScriptedResponse(steps=[delta(content="one"), stall, *text_response("two").steps])
+    async with fake_openai(answer) as server, connect(tmp_path, server.url) as desk:
+        session_id = await desk.open()
+        ends: list[str] = []
+
+        async def ask() -> None:
+            ends.append((await desk.ask(session_id, "first")).stop_reason)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            while desk.editor.text() != "one":
+                await anyio.lowlevel.checkpoint()
+            prompt = {
+                "sessionId": session_id,
+                "prompt": [{"type": "text", "text": "second"}],
+            }
+            for method, params, number in (
+                ("session/prompt", prompt, {"id": "second"}),
+                ("$/cancel_request", {"requestId": "second"}, {}),
+            ):
+                line = {"jsonrpc": "2.0", "method": method, "params": params, **number}
+                await desk.transport.send_raw(json.dumps(line).encode() + b"\n")
+            await desk.agent.list_sessions()
+            assert ends == []
+            stall.release()
+
+    assert ends == ["end_turn"]
+    assert desk.editor.text() == "onetwo"
+
+
 async def test_closing_a_session_ends_its_turn(tmp_path: Path) -> None:
     answer, _ = stalling("Half")
     async with fake_openai(answer) as server, connect(tmp_path, server.url) as desk:

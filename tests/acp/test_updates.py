@@ -8,8 +8,9 @@ from acp.schema import SessionNotification
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.acp.content import ResourceLink, TextBlock, Update
+from clew.acp.content import ResourceLink, TextBlock, ToolContent, Update
 from clew.acp.messages import UpdateParams
+from clew.acp.permissions import make_question
 from clew.acp.prompts import make_prompt
 from clew.acp.tool_calls import fence
 from clew.acp.updates import EventMapper
@@ -35,8 +36,10 @@ from clew.core.events import (
 )
 from clew.core.file_change import FileChange, Hunk
 from clew.core.ids import CallId, SessionId
+from clew.core.permissions import Access, Approval, Decision, Risk, Verdict
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
+from clew.sdk.permission_requests import list_choices, make_request
 from tests.acp.editor import check_against
 
 pytestmark = pytest.mark.req("ACP-1")
@@ -191,3 +194,18 @@ def test_a_link_is_a_reference_that_the_session_attaches(uri: str, text: str) ->
     prompt = make_prompt((TextBlock("see "), ResourceLink("x", uri)), "/work")
 
     assert (prompt.text, prompt.attach) == (text, text)
+
+
+def test_a_question_of_a_tool_is_shown_with_yes_and_no() -> None:
+    access = Access(tool="mcp__one__go", risk=Risk.INSPECT, question="Deploy now?")
+    request = make_request(access, Decision(Verdict.ASK, access.question))
+
+    question = make_question(request, session_id="s", tool_call_id="c", cwd="/")
+
+    assert [(one.option_id, one.name) for one in question.options] == [
+        ("once", "yes"),
+        ("no", "no"),
+    ]
+    assert question.tool_call.content == (ToolContent(TextBlock("Deploy now?")),)
+    texts = [one for one in list_choices(request) if one.takes_text]
+    assert [(one.key, one.approval) for one in texts] == [("a", Approval.ONCE)]

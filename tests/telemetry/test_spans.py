@@ -28,6 +28,7 @@ from clew.core.usage import Usage
 from clew.process import trace_variables
 from clew.providers.protocol import Request, TextChunk, UsageChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.sdk.client import PromptInput
 from clew.sdk.telemetry import CONTENT_VARIABLE, find_telemetry, wants_content
 from clew.session.event_bus import EventBus
 from clew.session.model_call import trace_chunks
@@ -220,6 +221,25 @@ async def test_an_aborted_run_ends_all_its_spans(place: Place) -> None:
 
     ended = {one.name: attributes_of(one).get("error.type") for one in backend.finished}
     assert ended == {"invoke_agent clew": "cancelled", "chat m": "cancelled"}
+
+
+async def test_a_prompt_that_is_cancelled_while_it_waits_leaves_the_run_open(place: Place) -> None:
+    backend, pause = Backend(), Pause()
+    replies: list[ScriptedReply] = [[UsageChunk(USAGE), TextChunk("Half"), pause]]
+    async with (
+        place.session(replies, telemetry=backend.telemetry) as session,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(session.run, "go")
+        await pause.reached.wait()
+        await session.submit(PromptInput(text="later"))
+        assert await session.cancel_queue()
+        await anyio.wait_all_tasks_blocked()
+        before = backend.finished
+        session.abort()
+
+    assert before == ()
+    assert {one.name for one in backend.finished} == {"invoke_agent clew", "chat m"}
 
 
 @pytest.mark.parametrize("content", [False, True])

@@ -9,7 +9,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from clew.acp.connection import Connection, RpcError
-from clew.acp.content import ToolCallFields
+from clew.acp.content import TextBlock, ToolCallFields, ToolContent
 from clew.acp.messages import (
     PermissionKind,
     PermissionOption,
@@ -90,6 +90,8 @@ def make_question(
         if change is not None
         else preview_diff(request.tool_name, request.arguments, cwd)
     )
+    if request.is_question:
+        content = (ToolContent(TextBlock(request.reason)),)
     arguments = msgspec.json.encode(request.arguments).decode()
     call = ToolCallFields(
         tool_call_id=tool_call_id,

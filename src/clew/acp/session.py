@@ -35,7 +35,7 @@ from clew.acp.options import (
 from clew.acp.permissions import Questions, make_question
 from clew.acp.prompts import make_prompt
 from clew.acp.tool_calls import fence
-from clew.acp.turns import Turn, Turns
+from clew.acp.turns import Place, Turn, Turns
 from clew.acp.updates import EventMapper, make_plan
 from clew.core.errors import EventsExpired, QueueFull, SessionError
 from clew.core.events import (
@@ -128,13 +128,14 @@ class EditorSession:
         """
         try:
             with self._turns.begin() as turn:
-                return await self._run(turn, blocks)
+                try:
+                    return await self._run(turn, blocks)
+                except anyio.get_cancelled_exc_class():
+                    # The editor is gone, or does not want the result.
+                    await _withdraw(self._client, self._turns.find_place(turn))
+                    raise
         except QueueFull as error:
             raise RpcError(INVALID_REQUEST, str(error)) from error
-        except anyio.get_cancelled_exc_class():
-            # The editor is gone, or does not want the result.
-            self._client.abort()
-            raise
 
     def cancel(self) -> None:
         """Abort what runs, what waits, and what has just arrived."""
@@ -250,6 +251,18 @@ class EditorSession:
         call_id = self._mapper.find_call(request.call_id or request.request_id, task_id)
         question = make_question(request, session_id=self.id, tool_call_id=call_id, cwd=self.cwd)
         self._questions.ask(request.request_id, question)
+
+
+async def _withdraw(client: SessionClient, place: Place) -> None:
+    """Abort a run that works; one that waits goes without the one that works."""
+    match place:
+        case "works":
+            client.abort()
+        case "waits":
+            with anyio.CancelScope(shield=True):
+                await client.cancel_queue()
+        case "none":
+            pass
 
 
 async def _is_command(client: SessionClient, text: str) -> bool:

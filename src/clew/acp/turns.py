@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal, TypeAlias
 
 import anyio
 
@@ -19,6 +20,9 @@ _FAILURES: dict[str, StopReason] = {
     "SessionClosed": "cancelled",
     "TurnLimitReached": "max_turn_requests",
 }
+
+Place: TypeAlias = Literal["works", "waits", "none"]
+"""Where the run of a turn is in the session's queue."""
 
 
 class Turn:
@@ -68,6 +72,13 @@ class Turns:
     def start(self, run_id: RunId, turn: Turn) -> None:
         """Say which run belongs to a turn."""
         self._runs[run_id] = turn
+
+    def find_place(self, turn: Turn) -> Place:
+        """Return whether the run of a turn works or waits for another; a command has no run."""
+        runs = list(self._runs.values())
+        if turn not in runs:
+            return "none"
+        return "works" if runs[0] is turn else "waits"
 
     def end(self, run_id: RunId, ending: ExecutionResult | RunFailed) -> None:
         """End the turn of a run; runs of others are ignored."""

@@ -251,6 +251,9 @@ class PermissionRequest(
     answer is not available."""
     asker: str = ""
     """The subagent that asks, such as `explorer (agent-1a2b3c4d)`; empty for the session itself."""
+    is_question: bool = False
+    """True when the tool asks for an answer: yes, no, or a reply with `Approval.ONCE`. The reason
+    is the question, and the arguments are what it is about."""
 
 
 class PermissionResolved(

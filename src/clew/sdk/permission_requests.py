@@ -51,6 +51,7 @@ def make_request(
         arguments=access.arguments,
         session_scope=decision.session_scope,
         project_rules=decision.project_rules if can_remember else (),
+        is_question=bool(access.question) and access.tool != EXIT_PLAN_MODE,
     )
 
 
@@ -149,6 +150,12 @@ def list_choices(request: PermissionRequest) -> tuple[Choice, ...]:
     """Return the answers that a request can have."""
     if request.tool_name == EXIT_PLAN_MODE:
         return _list_plan_choices(str(request.arguments.get("plan", "")))
+    if request.is_question:
+        return (
+            Choice("y", "yes", Approval.ONCE),
+            Choice("a", "answer with a text", Approval.ONCE, takes_text=True),
+            Choice("n", "no", Approval.NO),
+        )
     scope = sanitize_line(request.session_scope, _MAX_SCOPE)
     choices = [
         Choice("y", "yes, once", Approval.ONCE),

@@ -42,6 +42,7 @@ from clew.core.events import (
     ToolStarted,
     UserMessage,
 )
+from clew.core.ids import RunId
 from clew.core.results import ExecutionResult
 from clew.providers.protocol import Chunk
 from clew.telemetry.attributes import (
@@ -136,6 +137,7 @@ class _SessionSpans:
         self._session = session
         self._secrets = secrets
         self._run: Span | None = None
+        self._run_id = RunId("")
         self._before = Context()
         """The context before the run."""
         self._compaction: Span | None = None
@@ -144,7 +146,8 @@ class _SessionSpans:
     def handle(self, event: Event) -> None:
         """Start or end a span."""
         match event:
-            case UserMessage(text=text):
+            case UserMessage(text=text, run_id=run_id):
+                self._run_id = run_id
                 self._start_run(text)
             case ToolStarted():
                 self._start_tool(event)
@@ -152,12 +155,8 @@ class _SessionSpans:
                 self._end_tool(event)
             case ContextUpdated(state=state):
                 self._record_context(state)
-            case RunCompleted(result=result):
-                self._end_run(result, "")
-            case RunInterrupted(result=result):
-                self._end_run(result, _CANCELLED)
-            case RunFailed(error_type=error_type):
-                self._end_run(None, error_type or "Error")
+            case RunCompleted() | RunInterrupted() | RunFailed():
+                self._handle_end(event)
             case CompactionStarted() | CompactionEnded() | CompactionFailed():
                 self._handle_compaction(event)
             case BackgroundTaskEvent():
@@ -195,6 +194,19 @@ class _SessionSpans:
         if get_current_span().get_span_context().is_valid:
             return self._before
         return self._telemetry.outside
+
+    def _handle_end(self, event: RunCompleted | RunInterrupted | RunFailed) -> None:
+        """End the run that works; a prompt that was cancelled while it waited ends too."""
+        run_id = event.run_id if isinstance(event, RunFailed) else event.result.run_id
+        if run_id and self._run_id and run_id != self._run_id:
+            return
+        match event:
+            case RunCompleted(result=result):
+                self._end_run(result, "")
+            case RunInterrupted(result=result):
+                self._end_run(result, _CANCELLED)
+            case RunFailed(error_type=error_type):
+                self._end_run(None, error_type or "Error")
 
     def _end_run(self, result: ExecutionResult | None, error: str) -> None:
         for call_id in list(self._tools):

@@ -47,7 +47,8 @@ def ask_in_lines(
             say(*add_bars(lines, width=width, limit=None))
         elif key in keys:
             choice = keys[key]
-            reply = read("tell the model: ") if choice.takes_text else ""
+            ask = "your answer: " if request.is_question else "tell the model: "
+            reply = read(ask) if choice.takes_text else ""
             if reply is None:
                 return None
             if choice.approval is Approval.PROJECT:

@@ -108,8 +108,10 @@ def format_title(request: PermissionRequest) -> str:
     """Return who wants to do what, without the target."""
     if request.tool_name == EXIT_PLAN_MODE:
         return "The model presents a plan:"
-    verb = "send a request to" if _is_fetch(request) else _VERBS[request.risk]
     asker = f"{sanitize_line(request.asker, _MAX_SCOPE)}: " if request.asker else ""
+    if request.is_question:
+        return f"{asker}{sanitize_line(request.tool_name, _MAX_SCOPE)} asks you:"
+    verb = "send a request to" if _is_fetch(request) else _VERBS[request.risk]
     return f"{asker}{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
 
 
@@ -173,7 +175,8 @@ def draw_questions(
 def _draw_choices(questions: QuestionList, *, width: int, hidden: bool) -> list[Line]:
     assert questions.current is not None  # noqa: S101 - the caller has checked
     if questions.is_writing:
-        return [("dim", _cut("write to the model; Enter sends, Esc goes back", width))]
+        what = "write your answer" if questions.current.is_question else "write to the model"
+        return [("dim", _cut(f"{what}; Enter sends, Esc goes back", width))]
     if not questions.is_armed:
         return [("dim", _cut("pause typing to answer", width))]
     lines = []

@@ -20,6 +20,7 @@ from clew.tools.mcp.config import ServerConfig
 from clew.tools.mcp.oauth import TokenFile, log_in, log_out, token_file
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.source import McpToolSource
+from clew.tools.mcp.stdio import MAX_MESSAGE
 from clew.tools.mcp.values import ServerState
 from clew.tools.protocol import Progress, ToolContext
 from tests.tools.mcp.sdk_server import PATH, Logins, make_protected, make_server, serve_app
@@ -139,6 +140,7 @@ class ForgetfulServer:
     def __init__(self) -> None:
         self.sessions: set[str] = set()
         self.calls = 0
+        self.text = "added"
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -176,7 +178,7 @@ class ForgetfulServer:
                 return 200, {"result": {"tools": [tool]}}
             case "tools/call":
                 self.calls += 1
-                return 200, {"result": {"content": [{"type": "text", "text": "added"}]}}
+                return 200, {"result": {"content": [{"type": "text", "text": self.text}]}}
             case _ if "id" not in message:
                 return 202, {}
             case _:
@@ -199,6 +201,23 @@ async def test_an_http_server_that_has_forgotten_its_clients_is_connected_again(
 
     assert (before, after) == ("added", "added")
     assert server.calls == 2
+
+
+async def test_an_answer_over_http_that_is_too_long_is_cut_off(tmp_path: Path) -> None:
+    server = ForgetfulServer()
+
+    with anyio.fail_after(60):
+        async with serve_app(server) as port:
+            url = f"http://127.0.0.1:{port}{PATH}"
+            config = ServerConfig(name="example", transport="http", url=url)
+            async with open_pool(config, tmp_path) as pool:
+                server.text = "x" * MAX_MESSAGE
+                long = await call(pool, "add", tmp_path)
+                server.text = "short"
+                short = await call(pool, "add", tmp_path)
+
+    assert "it has more than 16,000,000 bytes" in long
+    assert short == "short"
 
 
 async def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mcp.shared._stream_protocols import ReadStream
 from mcp.shared.message import SessionMessage
 
 from clew.tools.mcp.config import ServerConfig
-from clew.tools.mcp.stdio import ErrorTail, open_stdio
+from clew.tools.mcp.stdio import MAX_MESSAGE, ErrorTail, open_stdio
 
 _CONNECT = 10.0
 """Seconds to connect to an HTTP server."""
@@ -93,10 +93,35 @@ async def _open_http(
     async def look(response: httpx2.Response) -> None:
         if response.status_code == HTTPStatus.NOT_FOUND and _SESSION in response.request.headers:
             forgotten.set()
+        kind = response.headers.get("content-type", "").lower()
+        if kind.startswith("application/json") and isinstance(
+            response.stream, httpx2.AsyncByteStream
+        ):
+            response.stream = _Limited(response.stream)
 
+    # A compressed body could be far longer than what arrives.
+    client.headers["accept-encoding"] = "identity"
     client.event_hooks = {"response": [look]}
     async with client, streamable_http_client(config.url, http_client=client) as streams:
         yield streams
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The body of an answer, which breaks off where a message is too long."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        length = 0
+        async for chunk in self._inner:
+            length += len(chunk)
+            if length > MAX_MESSAGE:
+                raise httpx2.StreamError(f"it has more than {MAX_MESSAGE:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _Watched:
