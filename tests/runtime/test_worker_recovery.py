@@ -6,7 +6,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from clew.core.errors import SessionBusy, StoreUnavailable
+from clew.core.errors import ConfigError, SessionBusy, StoreUnavailable
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, PermissionAnswer, Risk
 from clew.core.tasks import TaskErrorCategory, TaskStatus
@@ -321,3 +321,28 @@ async def test_an_error_in_the_care_for_tasks_does_not_end_a_worker() -> None:
         row = await world.wait_ended((await world.durable.spawn(spec())).task_id)
 
     assert row.state.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.WAITING_PERMISSION])
+async def test_a_message_that_a_run_could_not_read_does_not_start_it_again_and_again(
+    status: TaskStatus,
+) -> None:
+    async def work(task: ClaimedTask) -> TaskResult:
+        if status is TaskStatus.FAILED:
+            raise ConfigError("there is no key for the model")
+        task.report(
+            PermissionRequest(
+                request_id="q", tool_name="Bash", target="ls", risk=Risk.EXECUTE, reason="why"
+            )
+        )
+        task.stop(StopReason.PARKED)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    world = World()
+    await world.tasks.save_task(make_row("agent-1", spec(), now=0.0))
+    await world.tasks.send("agent-1", "hello")
+
+    await world.worker(work).run("agent-1")
+
+    assert (await world.durable.get("agent-1")).state.status is status

@@ -72,6 +72,8 @@ class ClaimedTask:
         """Makes the task write nothing more; set as soon as there is something to seal."""
         self.messages_read = 0
         """The number of the last message that the task has read."""
+        self.messages_known = 0
+        """The number of the last message that was there when this run began."""
 
     @property
     def task_id(self) -> str:

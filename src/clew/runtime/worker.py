@@ -120,6 +120,8 @@ class Worker:
             message = f"this version of Clew cannot read the task: {error!r}"
             await refuse(self._tasks, row, message, TaskErrorCategory.VALIDATION)
             return None
+        sent = await self._tasks.messages(task_id)
+        task.messages_known = sent[-1].number if sent else 0
         task.start()
         logger.info(
             "task %s started (epoch %s): %s",
@@ -173,14 +175,15 @@ class Worker:
     async def _wake_again(self, task: ClaimedTask) -> None:
         """Queue a task again for which something came while it ended; see `durable_tasks`."""
         row = await self._tasks.task(task.task_id)
-        if row is None:
+        if row is None or row.state.status is TaskStatus.CANCELLED:
             return
         if row.state.status is TaskStatus.QUEUED:
             if task.stop_reason is not StopReason.DELAYED:  # `sweep` submits it
                 await self._queue.submit(task.task_id)
-        elif row.state.status is TaskStatus.CANCELLED:
             return
-        elif fresh := await self._tasks.messages(task.task_id, after=task.messages_read):
+        # What this run knew and could not read would only make the next one end in the same way.
+        known = max(task.messages_read, task.messages_known)
+        if fresh := await self._tasks.messages(task.task_id, after=known):
             await self._durable.wake(task.task_id, message=fresh[-1].number)
         elif row.answer is not None or row.cancel_requested:
             await self._durable.wake(task.task_id)
