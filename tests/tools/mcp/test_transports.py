@@ -13,6 +13,7 @@ from uuid import uuid4
 import anyio
 import httpx2
 import pytest
+from mcp.client.auth import OAuthFlowError
 
 from clew.core.errors import ConfigError
 from clew.sdk.host import Host
@@ -285,6 +286,29 @@ async def test_an_expired_token_is_refreshed_without_the_user(tmp_path: Path) ->
 
     assert said == "3"
     assert logins.refreshed == 1
+
+
+async def test_a_second_login_registers_its_own_address_and_a_failed_one_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    logins, folder = Logins(), tmp_path / "tokens"
+
+    async def give_up(_: str) -> None:
+        raise OAuthFlowError("the page was closed")
+
+    with anyio.fail_after(60):
+        async with serve_protected(logins) as config:
+            await log_in(config, folder, visit)
+            logins.access.clear()
+            logins.refresh.clear()
+            await log_in(config, folder, visit)
+            stored = token_file(config, folder).read_bytes()
+            with pytest.raises(ConfigError, match="the page was closed"):
+                await log_in(config, folder, give_up)
+
+    assert len(logins.clients) == 3
+    assert token_file(config, folder).read_bytes() == stored
+    assert list(folder.iterdir()) == [token_file(config, folder)]
 
 
 async def test_a_login_that_is_not_needed_or_fails_is_an_error(tmp_path: Path) -> None:

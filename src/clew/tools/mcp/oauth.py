@@ -5,6 +5,7 @@ A session uses and refreshes the tokens of a login, and never opens a browser: f
 """
 
 import hashlib
+import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
@@ -107,10 +108,23 @@ def stored_login(config: ServerConfig, folder: Path) -> httpx2.Auth:
 async def log_in(config: ServerConfig, folder: Path, open_page: OpenPage) -> None:
     """Have the user log in to a server, and store the tokens.
 
+    A new login starts from nothing, because the client of an earlier one is registered for another
+    address of the answer. The earlier login stays valid until the new one has succeeded.
+
     Raises:
         ConfigError: The login failed, or the server needs none.
     """
-    storage = TokenFile(token_file(config, folder))
+    path = token_file(config, folder)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        await _log_in(config, TokenFile(new), open_page)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+async def _log_in(config: ServerConfig, storage: TokenFile, open_page: OpenPage) -> None:
+    failure: Exception | None = None
     async with _listen(config.oauth.callback_port) as (address, wait_for_answer):
         provider = _make_provider(
             config, storage, address, open_page, wait_for_answer=wait_for_answer
@@ -121,7 +135,10 @@ async def log_in(config: ServerConfig, folder: Path, open_page: OpenPage) -> Non
                 accept = {"Accept": "application/json, text/event-stream"}
                 await client.post(config.url, json=probe, headers={**config.headers, **accept})
         except (OAuthFlowError, httpx2.HTTPError, ValidationError) as error:
-            raise ConfigError(f"the login to {config.name} failed: {error}") from error
+            failure = error
+    # Raised here, because the tasks of the listener would put it into a group.
+    if failure is not None:
+        raise ConfigError(f"the login to {config.name} failed: {failure}") from failure
     if not storage.read().get("tokens"):
         raise ConfigError(f"the MCP server {config.name} did not ask for a login")
     context = provider.context
