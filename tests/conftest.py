@@ -101,7 +101,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # The same examples on every machine, however slow it is: a failure here is a failure anywhere.
 settings.register_profile(
-    "clew", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "clew",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("fast", settings.get_profile("clew"), max_examples=20)
 settings.load_profile("clew")

@@ -73,7 +73,7 @@ async def test_a_killed_demo_can_be_resumed_with_all_that_was_acknowledged(
             assert process.stdout is not None
             async for piece in process.stdout:
                 seen += piece.decode()
-                if "compacting" in seen:
+                if re.search(r"[1-9]\d+ entries on disk", seen):
                     process.send_signal(signal.SIGKILL)
                     break
         acknowledged = [int(n) for n in re.findall(r"(\d+) entries on disk", seen)]
@@ -82,7 +82,7 @@ async def test_a_killed_demo_can_be_resumed_with_all_that_was_acknowledged(
         store = SqliteStore(store_path(tmp_path))
         _, entries = await store.load(SessionId(session_id.group(1)))
         await store.aclose()
-        assert len(entries) >= acknowledged[-1] > 10
+        assert len(entries) >= acknowledged[-1] >= 10
 
         done = await anyio.run_process(
             [*CLEW, "-p", "Hello again.", "--resume", session_id.group(1)],
