@@ -83,9 +83,8 @@ async def kill_one_of_three(cluster: Cluster) -> None:
         for number in range(AGENTS):
             await agents.spawn(number, more=f", step 3 waits for {gate}")
         await wait_until(lambda: len(list(cluster.project.glob("agent-*.txt"))) == AGENTS)
-        rows = await agents.durable.tasks.tasks(statuses=[TaskStatus.RUNNING])
-        dead = chance.choice([one for one in workers if one.name in {row.worker for row in rows}])
-        dead.kill()
+        row = await agents.wait_for(chance.choice(list(agents.steps)), lambda row: row.worker != "")
+        next(one for one in workers if one.name == row.worker).kill()
         gate.touch()
 
         assert await agents.wait() == Counter({TaskStatus.COMPLETED: AGENTS})
