@@ -1,4 +1,4 @@
-"""`record_calls`: after a crash, what had not begun runs again, and nothing changes twice."""
+"""`record_calls`: after a crash, calls that had not started run again, and no write runs twice."""
 
 import subprocess
 import sys

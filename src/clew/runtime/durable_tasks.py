@@ -1,8 +1,9 @@
 """Spawn, wake and cancel durable tasks: rows in a `TaskStore`, and a `Scheduler` that runs them.
 
-Whoever writes something that a task waits for (an answer, a message) wakes it afterwards. A worker
-that leaves a task writes that first, and looks for answers and messages afterwards. So one of the
-two always sees the other, and no message is forgotten.
+An answer or a message is stored first, and then wakes its task. A worker that leaves a task stores
+that first, and then looks for answers and messages. So one of the two always sees the other. If the
+sender dies between the two steps, workers find an answer by themselves; a message to an agent that
+has ended is read together with the next one.
 """
 
 import os

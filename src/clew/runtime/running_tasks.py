@@ -66,7 +66,7 @@ class RunningTasks:
                 await self._durable.scheduler.submit(row.state.task_id)
 
     async def stop_cancelled(self) -> None:
-        """Interrupt the tasks that somebody cancelled."""
+        """Interrupt the tasks whose cancellation was requested."""
         if self._running:
             for task_id in await self._tasks.find_cancelled(tuple(self._running)):
                 if (task := self._running.get(task_id)) is not None:

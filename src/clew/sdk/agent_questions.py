@@ -1,4 +1,4 @@
-"""Permission questions of a subagent: asked in its name, by whoever asks for its parent."""
+"""Permission questions of a subagent, asked through the clients or the handler of its parent."""
 
 from clew.core.events import PermissionResolved
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer

@@ -137,7 +137,7 @@ class ScheduleRows:
     def claim(
         self, connection: SqlConnection, row: ScheduleRow, *, next_at: float, task_id: str
     ) -> bool:
-        """Move a schedule to its next time, unless somebody has done so."""
+        """Move a schedule to its next time, unless another worker has done so."""
         moved = self._sql.run(
             connection,
             _CLAIM_SCHEDULE,

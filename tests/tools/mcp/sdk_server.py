@@ -49,7 +49,7 @@ def make_server(**options: Any) -> MCPServer:
 
     @server.prompt()
     def greet(name: str) -> str:
-        """Greet somebody."""
+        """Return a greeting."""
         return f"Say hello to {name}."
 
     @server.resource("note://{name}")

@@ -1,6 +1,7 @@
 """`/agent`: list the agents, give them tasks, and talk to those that run or have ended."""
 
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 
 from msgspec import to_builtins
@@ -19,12 +20,10 @@ from clew.extensions.commands.arguments import (
     unknown_subcommand,
 )
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
+from clew.extensions.commands.task_lines import list_tasks
 from clew.runtime.protocol import TaskRequest
 
-_SHOWN = 76
 _ABOUT = 58
-_LABEL = 44
-_STATUS = {TaskStatus.WAITING_PERMISSION: "asks"}
 _MOST_AGENTS = 16
 """Prompts of one `/agent parallel`."""
 
@@ -53,7 +52,7 @@ def _list(host: CommandHost) -> CommandResult:
     agents, running = _available(host), host.subagents.list()
     lines = [f"  {name:<18} {one_line(one.description, _ABOUT)}" for name, one in agents.items()]
     if running:
-        lines += ["", *map(_format_state, running)]
+        lines += ["", *list_tasks(running, now=time.time())]
     return build_result(
         lines,
         agents=[
@@ -68,16 +67,6 @@ def _list(host: CommandHost) -> CommandResult:
         ],
         running=[to_builtins(state) for state in running],
     )
-
-
-def _format_state(state: TaskState) -> str:
-    """Return an agent on one or two lines: where it stands, and what it does or said last."""
-    context = f"{state.context.used_percentage:.0f} %" if state.context else ""
-    status = _STATUS.get(state.status, str(state.status))
-    about = one_line(f"{state.agent}: {state.label}", _LABEL)
-    now = state.question or state.action or state.error or state.preview
-    head = f"  {state.task_id}  {status:<9}  {context:>5}  {about}"
-    return f"{head}\n    {one_line(now, _SHOWN)}" if now else head
 
 
 async def _run(host: CommandHost, arguments: str) -> CommandResult:
@@ -106,7 +95,11 @@ async def _run_parallel(host: CommandHost, arguments: str) -> CommandResult:
     if options.is_detached:
         return _describe_started(states, group_id)
     ended = await host.subagents.wait_all(states)
-    texts = [f"{_format_state(state).strip()}\n{state.result or state.error}" for state in ended]
+    heads = list_tasks(ended, now=time.time(), details=False)
+    texts = [
+        f"{head.strip()}\n{state.result or state.error}"
+        for head, state in zip(heads, ended, strict=True)
+    ]
     return CommandResult(
         "\n\n".join(texts),
         success=any(state.status is TaskStatus.COMPLETED for state in ended),

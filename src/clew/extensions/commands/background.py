@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from clew.core.errors import SessionError
-from clew.core.tasks import TaskState, TaskStatus
+from clew.core.tasks import TaskState
 from clew.core.text import one_line, pluralize
 from clew.extensions.commands.arguments import (
     Builtin,
@@ -18,12 +18,11 @@ from clew.extensions.commands.arguments import (
     unknown_subcommand,
 )
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
+from clew.extensions.commands.task_lines import list_tasks
 
 _LABEL = 40
-_DETAIL = 60
 _LINE = 2_000
 _MESSAGE = 20_000
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 async def _background(host: CommandHost, arguments: str) -> CommandResult:
@@ -51,38 +50,12 @@ async def _list(host: CommandHost) -> CommandResult:
     if not tasks:
         lines = ["nothing runs in the background"]
         return build_result(lines, tasks=facts, groups=group_facts)
-    now = time.time()
-    widest = max(len(task.task_id) for task in tasks)
-    lines = [_describe(task, now, widest) for task in tasks]
+    lines = list_tasks(tasks, now=time.time())
     for group in groups:
         label = f" {one_line(group.label, _LABEL)}" if group.label else ""
         count = pluralize(len(group.task_ids), "task")
         lines.append(f"  {group.group_id}{label}: {group.policy}, {count}, {group.status}")
     return build_result(lines, tasks=facts, groups=group_facts)
-
-
-def _describe(task: TaskState, now: float, widest: int) -> str:
-    """Return one line: id, status, age, name, and what it does or how it ended."""
-    name = one_line(f"{task.agent}: {task.label}" if task.agent else task.label, _LABEL)
-    status = "asks" if task.status is TaskStatus.WAITING_PERMISSION else str(task.status)
-    began = task.started_at or task.created_at
-    age = _format_age((task.ended_at or now) - began) if began else ""
-    percent = f", context {task.context.used_percentage:.0f}%" if task.context else ""
-    if task.status.is_terminal:
-        detail = task.error or next((line for line in task.result.splitlines() if line.strip()), "")
-    else:
-        detail = task.question or task.action or task.preview
-    said = f": {one_line(detail, _DETAIL)}" if detail else ""
-    return f"  {task.task_id:<{widest}}  {status:<9}  {age:>6}  {name}{percent}{said}"
-
-
-def _format_age(seconds: float) -> str:
-    whole = max(0, round(seconds))
-    if whole < 2 * _MINUTE:
-        return f"{whole} s"
-    if whole < 2 * _HOUR:
-        return f"{whole // _MINUTE} min"
-    return f"{whole // _HOUR} h" if whole < 2 * _DAY else f"{whole // _DAY} d"
 
 
 async def _read(host: CommandHost, arguments: str) -> CommandResult:

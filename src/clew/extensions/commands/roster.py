@@ -20,6 +20,7 @@ from clew.extensions.commands.arguments import (
     unknown_subcommand,
 )
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
+from clew.extensions.commands.task_lines import format_age
 
 if TYPE_CHECKING:
     from clew.runtime.roster import RosterEntry
@@ -32,7 +33,6 @@ _ID = 16
 _INDENT = " " * (_ID + 4)
 _FACTS = 30
 """Columns for the model and the session that started an agent."""
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _HEADINGS = {"needs input": "yellow", "working": "cyan", "done": "green", "failed": "red"}
 
 
@@ -175,18 +175,9 @@ def find_last_line(entry: "RosterEntry") -> str:
 
 def _format_age(task: TaskState, now: float) -> str:
     if task.ended_at is not None:
-        return f"{_format_seconds(now - task.ended_at)} ago"
+        return f"{format_age(now - task.ended_at)} ago"
     began = task.started_at or task.created_at
-    return _format_seconds(now - began) if began else ""
-
-
-def _format_seconds(seconds: float) -> str:
-    whole = max(0, round(seconds))
-    if whole < 2 * _MINUTE:
-        return f"{whole} s"
-    if whole < 2 * _HOUR:
-        return f"{whole // _MINUTE} min"
-    return f"{whole // _HOUR} h" if whole < 2 * _DAY else f"{whole // _DAY} d"
+    return format_age(now - began) if began else ""
 
 
 def _fit(text: str, width: int) -> str:

@@ -160,7 +160,7 @@ class McpConnection:
         await self._sleep(None if failed else delays[self._failures - 1])
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Wait that long, or until somebody needs the server."""
+        """Wait that long, or until a call needs the server."""
         self._wake = anyio.Event()
         with anyio.move_on_after(seconds):
             await self._wake.wait()
