@@ -34,7 +34,7 @@ async def test_the_pictures_match_the_program() -> None:
         assert mask(committed) == mask(picture), "run: .venv/bin/python -m scripts.pictures"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "agents-embedded"])
 def test_a_picture_is_svg_without_scripts_and_addresses(name: str) -> None:
     root = ElementTree.fromstring((FOLDER / f"{name}.svg").read_text(encoding="utf-8"))
 

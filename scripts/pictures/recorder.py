@@ -127,7 +127,11 @@ async def record(folder: Path, *arguments: str) -> AsyncIterator[Recorder]:
     home.mkdir()
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "PYTHONPATH", "CLEW_CACHE")
+        if name in os.environ
+    }
     env = {"HOME": str(home), "CLEW_HOME": str(home / ".clew"), "TERM": "xterm-256color"}
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
