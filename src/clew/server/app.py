@@ -3,9 +3,10 @@
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from anyio.abc import TaskGroup
 
 from clew.sdk.project_stores import ProjectStores
@@ -19,8 +20,6 @@ from clew.server.routes import ROUTES
 from clew.server.service import Service
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_Middleware: TypeAlias = Any
-"""What `web.middleware` makes; aiohttp's own name for it names its arguments."""
 
 
 class ServerState:
@@ -77,9 +76,7 @@ def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
     return handle
 
 
-def _answer_errors(
-    state: ServerState,
-) -> Callable[[web.Request, _Handler], Awaitable[web.StreamResponse]]:
+def _answer_errors(state: ServerState) -> Middleware:
     @web.middleware
     async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
         start, status = time.monotonic(), 499
@@ -89,6 +86,7 @@ def _answer_errors(
             raise
         except Exception as error:  # noqa: BLE001 - the server's handler: each error has an answer
             response = make_error_response(error)
+            status = response.status
         else:
             status = response.status
         finally:
