@@ -9,7 +9,10 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from anyio.abc import TaskGroup
 
+from clew.sdk.folders import Homes
 from clew.sdk.project_stores import ProjectStores
+from clew.server.access import Access, User, get_user
+from clew.server.access.users import OWNER_USER
 from clew.server.errors import make_error_response
 from clew.server.event_stream import Streams
 from clew.server.live_sessions import LiveSessions
@@ -27,16 +30,17 @@ class ServerState:
 
     def __init__(self, options: ServerOptions, tasks: TaskGroup) -> None:
         self.options = options
+        self.access = Access(options.access) if options.access is not None else None
         self.metrics = Metrics()
         self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
         self._tasks = tasks
-        self._services: dict[str, Service] = {}
+        self._services: dict[User, Service] = {}
         tasks.start_soon(self.streams.watch)
 
-    def find_service(self, user: str = "") -> Service:
+    def find_service(self, user: User = OWNER_USER) -> Service:
         """Return what a user may use."""
         if (found := self._services.get(user)) is None:
-            found = self._services[user] = self._make_service()
+            found = self._services[user] = self._make_service(user)
         return found
 
     async def aclose(self) -> None:
@@ -44,14 +48,16 @@ class ServerState:
         self.streams.stop()
         for service in self._services.values():
             await service.sessions.aclose()
+        if self.access is not None:
+            self.access.close()
 
-    def _make_service(self) -> Service:
+    def _make_service(self, user: User) -> Service:
         options = self.options
         roots = options.roots or (options.defaults.cwd,)
         stores = ProjectStores(
             [Path(root) for root in roots],
             environ=options.environ,
-            address=options.defaults.store,
+            address=_find_store(options, user),
         )
         sessions = LiveSessions(stores, self._tasks, options)
         return Service(
@@ -64,6 +70,8 @@ def make_app(state: ServerState) -> web.Application:
     app = web.Application(
         middlewares=[_answer_errors(state)], client_max_size=state.options.max_body
     )
+    if state.access is not None:
+        state.access.install(app)
     for route in ROUTES:
         app.router.add_route(route.method, BASE + route.path, _make_handler(route, state))
     return app
@@ -71,9 +79,18 @@ def make_app(state: ServerState) -> web.Application:
 
 def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await route.serve(request, state.find_service())
+        has_user = state.access is not None and not route.open_to_all
+        user = get_user(request) if has_user else OWNER_USER
+        return await route.serve(request, state.find_service(user))
 
     return handle
+
+
+def _find_store(options: ServerOptions, user: User) -> str:
+    """Return the address of a user's store; empty for the usual one of each project."""
+    if not user.namespace:
+        return options.defaults.store
+    return str(Homes.of(options.environ).clew / "users" / user.namespace / "sessions.db")
 
 
 def _answer_errors(state: ServerState) -> Middleware:

@@ -1,9 +1,10 @@
 """The options of the server."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clew.sdk.spec import SessionSpec
+from clew.server.access import AccessOptions
 
 HOST = "127.0.0.1"
 PORT = 8765
@@ -16,6 +17,9 @@ class ServerOptions:
     defaults: SessionSpec
     """What sessions get that a client does not say: the folder, the model and so on."""
     environ: Mapping[str, str]
+    access: AccessOptions | None = None
+    """Who may use the server; None lets everybody who reaches it, for tests and for programs that
+    check access themselves."""
     roots: tuple[str, ...] = ()
     """Sessions may be in these folders and below; by default in that of `defaults`."""
     host: str = HOST
@@ -31,5 +35,5 @@ class ServerOptions:
     """A client that takes no data for so long is disconnected."""
     max_body: int = 32 * 1024 * 1024
     """Bytes of a request body; images are in prompts."""
-    shutdown_seconds: float = field(default=0.2)
+    shutdown_seconds: float = 0.2
     """How long requests may still run when the server stops."""

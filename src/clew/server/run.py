@@ -1,15 +1,21 @@
 """Start the server, and stop it: streams end first, then requests, then sessions."""
 
+import asyncio
+import errno
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 from aiohttp import web
+from anyio.abc import TaskGroup
 
 from clew.core.errors import ConfigError
 from clew.server.app import ServerState, make_app
 from clew.server.options import ServerOptions
+
+_BACKLOG = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
     Raises:
         ConfigError: The address cannot be used, for example because the port is taken.
     """
-    async with anyio.create_task_group() as tasks:
+    async with _own_tasks() as tasks:
         state = ServerState(options, tasks)
         app = make_app(state)
         runner = web.AppRunner(
@@ -45,8 +51,7 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
         )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, options.host, options.port)
-            await _start(site, options)
+            await _start(_Site(runner, state), options)
             host, port = runner.addresses[0][:2]
             yield RunningServer(options.host or host, port, state)
         finally:
@@ -57,7 +62,46 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
             tasks.cancel_scope.cancel()
 
 
-async def _start(site: web.TCPSite, options: ServerOptions) -> None:
+@asynccontextmanager
+async def _own_tasks() -> AsyncGenerator[TaskGroup, None]:
+    """Make a task group that passes on the error of its block as it is."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        error = group.exceptions[0]
+        raise error from error.__cause__
+
+
+class _Site(web.BaseSite):
+    """Where the server listens; access is guarded from the first byte of a connection."""
+
+    def __init__(self, runner: web.AppRunner, state: ServerState) -> None:
+        super().__init__(runner)
+        self._state = state
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        options = self._state.options
+        return f"http://{options.host}:{options.port}"
+
+    async def start(self) -> None:
+        """Listen."""
+        await super().start()
+        options, access, server = self._state.options, self._state.access, self._runner.server
+        assert server is not None  # noqa: S101 - the runner was set up
+        self._server = await asyncio.get_running_loop().create_server(
+            server if access is None else access.guard(server),
+            options.host,
+            options.port,
+            backlog=_BACKLOG,
+        )
+
+
+async def _start(site: web.BaseSite, options: ServerOptions) -> None:
     try:
         await site.start()
     except OSError as error:
@@ -65,9 +109,11 @@ async def _start(site: web.TCPSite, options: ServerOptions) -> None:
 
 
 def _explain(error: OSError, options: ServerOptions) -> str:
-    import errno  # noqa: PLC0415
-
     place = f"{options.host}:{options.port}"
+    if isinstance(error, socket.gaierror):
+        return (
+            f"there is no host {options.host!r}; use 127.0.0.1, 0.0.0.0 or a name of this machine"
+        )
     match error.errno:
         case errno.EADDRINUSE:
             return (
