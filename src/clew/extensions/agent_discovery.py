@@ -105,14 +105,20 @@ def scan_agents(
     for path in markdown_in(folder):
         if isinstance(path, Refused):
             yield path
-            continue
-        text = (folder.limit and folder.limit.refusal(path)) or read_whole(path, tree=folder.tree)
-        if isinstance(text, Refused):
-            yield text
-            continue
-        if folder.limit:
-            folder.limit.take(len(text))
-        yield _define(path, read_frontmatter(text), source, prefix)
+        else:
+            yield load_agent(path, folder, source=source, prefix=prefix)
+
+
+def load_agent(
+    path: Path, folder: Folder, *, source: AgentSource, prefix: str = ""
+) -> AgentDefinition | Refused:
+    """Return the agent that a file defines, within the tree and the limit of `folder`."""
+    text = (folder.limit and folder.limit.refusal(path)) or read_whole(path, tree=folder.tree)
+    if isinstance(text, Refused):
+        return text
+    if folder.limit:
+        folder.limit.take(len(text))
+    return _define(path, read_frontmatter(text), source, prefix)
 
 
 def format_agent_list(agents: Mapping[str, AgentDefinition], *, max_chars: int = 8_000) -> str:
