@@ -1,12 +1,12 @@
 """A pytest plugin that measures branch coverage, in this process or in the workers of xdist.
 
 Load it with `-p tests.coverage_plugin`, then run `coverage combine` and `coverage report`.
-Tracing doubles the time that a test takes. The plugin therefore traces imports, and the tests
-in `MEASURED`, which cover the pure packages on their own; all other tests run at full speed.
+Tracing doubles the time that a test takes. The plugin therefore traces the tests in `MEASURED`,
+which cover the pure packages on their own; all other tests run at full speed.
 
-A module that is imported on first use, and a function that remembers its answer, run only once per
-process, perhaps in a test that is not traced. The plugin therefore imports all modules itself, and
-empties the caches before the first traced test.
+A module, and a function that remembers its answer, run only once per process, perhaps in a test
+that is not traced. The plugin therefore imports all modules itself, and empties the caches before
+the first traced test.
 """
 
 import pkgutil
@@ -24,17 +24,20 @@ MEASURED = frozenset({"context", "core", "requirements_shown"})
 
 PACKAGES = ("clew.context", "clew.core")
 
-_coverage = Coverage(data_suffix=True)
-_coverage.start()
 
-
-def pytest_collection_finish() -> None:
-    """Import what no test module imports, and stop tracing."""
+def _import_traced() -> Coverage:
+    """Import all modules of the packages while tracing, before anything else imports them."""
+    coverage = Coverage(data_suffix=True)
+    coverage.start()
     for package in PACKAGES:
         found = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
         for module in list(found):
             import_module(module.name)
-    _coverage.stop()
+    coverage.stop()
+    return coverage
+
+
+_coverage = _import_traced()
 
 
 @pytest.hookimpl(wrapper=True)
