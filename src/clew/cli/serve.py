@@ -17,11 +17,17 @@ from clew.cli.environment import own_environment
 from clew.cli.streams import write_err
 from clew.core.errors import ConfigError
 from clew.core.sanitize import sanitize_line
+from clew.sdk.folders import Homes
+from clew.server.access import AccessOptions, load_token
+from clew.server.access.audit import AUDIT_FILE
+from clew.server.access.tokens import TOKEN_FILE
+from clew.server.access.users import USERS_FILE
 from clew.server.options import ServerOptions
 from clew.server.run import run_server
 from clew.tui.signals import ending_signals
 
 _SHOWN = 200
+_TOKEN_PLACE = f"~/.clew/{TOKEN_FILE}"
 
 
 def run_serve(arguments: Namespace) -> int:
@@ -41,10 +47,11 @@ async def _serve(options: ServerOptions, open_page: bool) -> int:  # noqa: FBT00
         async with run_server(options) as server:
             roots = ", ".join(options.roots or (options.defaults.cwd,))
             write_err(f"serving sessions of {sanitize_line(roots, _SHOWN)}")
-            write_err(f"{server.url}  (API: {server.url}/api/v1/openapi.json)")
+            write_err(f"open {(link := server.make_login_link())}  (works once)")
+            write_err(f"API: {server.url}/api/v1/openapi.json, token in {_TOKEN_PLACE}")
             write_err("Ctrl-C stops the server; sessions stay stored")
             if open_page:
-                await to_thread.run_sync(webbrowser.open, server.url, abandon_on_cancel=True)
+                await to_thread.run_sync(webbrowser.open, link, abandon_on_cancel=True)
             async for _ in received:
                 break
     return 0
@@ -55,9 +62,17 @@ def _make_options(arguments: Namespace) -> ServerOptions:
     for root in roots:
         if not Path(root).is_dir():
             raise ConfigError(f"--root {sanitize_line(root, _SHOWN)} is not a folder")
+    environ = own_environment(arguments) or os.environ
+    home = Homes.of(environ).clew
+    access = AccessOptions(
+        token=load_token(home / TOKEN_FILE),
+        users_file=home / USERS_FILE,
+        audit_file=home / AUDIT_FILE,
+    )
     return ServerOptions(
         defaults=session_spec(arguments),
-        environ=own_environment(arguments) or os.environ,
+        environ=environ,
+        access=access,
         roots=roots,
         host=arguments.host,
         port=arguments.port,

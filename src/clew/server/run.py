@@ -32,6 +32,11 @@ class RunningServer:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    def make_login_link(self) -> str:
+        """Return a link that signs the owner's browser in, once."""
+        access = self.state.access
+        return self.url if access is None else self.url + access.make_login_path()
+
 
 @asynccontextmanager
 async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, None]:
