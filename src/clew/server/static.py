@@ -103,9 +103,7 @@ def _answer(request: web.Request, file: PageFile, *, cache_control: str) -> web.
     if "gzip" in request.headers.get("Accept-Encoding", ""):
         body = file.packed
         headers["Content-Encoding"] = "gzip"
-    return web.Response(
-        body=body, headers=headers, content_type=file.content_type, charset="utf-8"
-    )
+    return web.Response(body=body, headers=headers, content_type=file.content_type, charset="utf-8")
 
 
 def _write_index(text: str, version: str, names: dict[str, bytes]) -> str:

@@ -33,7 +33,9 @@ def test_nothing_is_loaded_from_another_place() -> None:
     for path in [*PAGE.rglob("*.js"), *PAGE.rglob("*.css"), PAGE / "index.html"]:
         if path.parent.name == "vendor":
             continue
-        for found in re.findall(r"(?:from|src=|href=|url\()\s*[\"']?(https?:)?//", path.read_text()):
+        for found in re.findall(
+            r"(?:from|src=|href=|url\()\s*[\"']?(https?:)?//", path.read_text()
+        ):
             pytest.fail(f"{path} loads from elsewhere: {found}")
 
 
