@@ -23,6 +23,7 @@ from clew.server.options import ServerOptions
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
 from clew.server.service import Service
+from clew.server.static import add_page
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,6 +77,7 @@ def make_app(state: ServerState) -> web.Application:
         state.access.install(app)
     for route in ROUTES:
         app.router.add_route(route.method, BASE + route.path, _make_handler(route, state))
+    add_page(app)
     return app
 
 
