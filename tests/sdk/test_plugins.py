@@ -282,9 +282,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings_of_hypothesis(
-    max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings_of_hypothesis(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(PARTS, NAMES), max_size=6))
 async def test_a_plugin_that_is_not_loaded_leaves_the_request_byte_for_byte_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, str]]
