@@ -4,6 +4,7 @@ import argparse
 
 from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
 from clew.cli.mcp_arguments import add_mcp
+from clew.cli.serve_arguments import add_serve
 from clew.cli.simulate_arguments import add_simulate
 from clew.core.permissions import PermissionMode
 
@@ -19,6 +20,7 @@ SUMMARIES = {
     "models": "get the embedded model",
     "permissions": "show what was decided",
     "schedule": "run prompts regularly",
+    "serve": "serve sessions over HTTP",
     "sessions": "manage stored sessions",
     "simulate": "compare strategies",
     "worker": "run durable agents",
@@ -43,6 +45,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "models": _add_models,
         "permissions": _add_permissions,
         "schedule": _add_schedule,
+        "serve": add_serve,
         "sessions": _add_sessions,
         "simulate": add_simulate,
         "worker": _add_worker,

@@ -5,7 +5,6 @@ the guards of another.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,7 +24,8 @@ from clew.config.documents import (
     locate_error,
     parse_document,
 )
-from clew.config.schema import McpServerSection, SettingsFile
+from clew.config.foreign_files import translate_claude, translate_mcp
+from clew.config.schema import SettingsFile
 from clew.core.errors import ConfigError
 from clew.files.safe_read import NotRegularFile, read_regular
 from clew.hooks.settings import HookSource, HookTable, parse_hooks
@@ -54,11 +54,8 @@ _REPLACED_WHOLE = frozenset(
     ("context", name) for name in ("strategy", "compressToolResults", "compressReasoningText")
 )
 """Values with several types; a higher layer replaces them as a whole."""
-_CLAUDE_MODES = {"manual": "default", "auto": "default", "dontAsk": "default"}
-_WITHOUT_EQUIVALENT = frozenset({"auto", "dontAsk"})
-"""Modes that Clew does not have; asking is the safe replacement."""
-_CLAUDE_ALIAS = re.compile(r"(?:default|best|haiku|sonnet|opus|opusplan)(?:\[\w+\])?|.*\[\w+\]")
-"""Model names that only Claude Code can resolve."""
+_NAMED_WHOLE = frozenset({"extraKnownMarketplaces", "mcpServers"})
+"""Objects whose values a higher layer replaces as a whole."""
 
 
 class SettingsScope(StrEnum):
@@ -301,49 +298,12 @@ def _translate(
     file_format: FileFormat, data: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[KeyPath, ...]]:
     """Translate a file of another program; also return the paths without an equivalent."""
-    return (_translate_mcp if file_format is FileFormat.MCP else _translate_claude)(data)
-
-
-def _translate_mcp(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[KeyPath, ...]]:
-    """Keep the servers that Clew can start: one that it cannot should not stop a session."""
-    servers, unused = data.get("mcpServers"), [(key,) for key in data if key != "mcpServers"]
-    if not isinstance(servers, dict):
-        return ({} if servers is None else {"mcpServers": servers}), tuple(unused)
-    found: dict[str, Any] = {}
-    wrong: list[KeyPath] = []
-    for name, server in servers.items():
-        is_server = isinstance(server, dict)
-        if is_server and not find_mistakes(server, McpServerSection, tolerant=True):
-            found[name] = server
-        else:
-            wrong.append(("mcpServers", name))
-    return {"mcpServers": found}, (*unused, *wrong)
-
-
-def _translate_claude(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[KeyPath, ...]]:
-    """Translate Claude Code's values to Clew's; also return the paths without an equivalent."""
-    unused: list[KeyPath] = []
-    found = dict(data)
-    match data.get("permissions"):
-        case {"defaultMode": str(mode), **rest} if mode in _CLAUDE_MODES:
-            found["permissions"] = {**rest, "defaultMode": _CLAUDE_MODES[mode]}
-            if mode in _WITHOUT_EQUIVALENT:
-                unused.append(("permissions", "defaultMode"))
-    match data.get("sandbox"):
-        case {"enabled": bool(enabled), **rest}:
-            required = rest.pop("failIfUnavailable", False) is True
-            mode = ("on" if required else "auto") if enabled else "off"
-            found["sandbox"] = {**rest, "mode": mode}
-    match data.get("model"):
-        case str(model) if _CLAUDE_ALIAS.fullmatch(model):
-            del found["model"]
-            unused.append(("model",))
-    return found, tuple(unused)
+    return (translate_mcp if file_format is FileFormat.MCP else translate_claude)(data)
 
 
 def _is_whole(path: Names) -> bool:
     """Return whether a higher layer replaces the object at `path` as a whole."""
-    return path in _REPLACED_WHOLE or (len(path) == 2 and path[0] == "mcpServers")
+    return path in _REPLACED_WHOLE or (len(path) == 2 and path[0] in _NAMED_WHOLE)
 
 
 def _parse_rules(found: CheckedDocument, place: SettingsPath) -> dict[str, tuple[Rule, ...]]:

@@ -316,6 +316,15 @@ class McpSection(Section, frozen=True):
     disabled: Annotated[list[str], _about("Names of servers that are not started.")] = []
 
 
+class MarketplaceSection(Section, frozen=True):
+    """A marketplace of plugins, in the format of Claude Code."""
+
+    source: Annotated[
+        dict[str, Any],
+        _about("Where it comes from, such as `github` and `repo`, or `git` and `url`."),
+    ]
+
+
 class SettingsFile(Section, frozen=True):
     """Settings of Clew. See docs/settings.md."""
 
@@ -348,3 +357,9 @@ class SettingsFile(Section, frozen=True):
         dict[str, McpServerSection], _about("MCP servers by name, in the format of Claude Code.")
     ] = {}
     mcp: McpSection = McpSection()
+    enabled_plugins: Annotated[
+        dict[str, bool], _about("Plugins, as `name@marketplace`, that are on or off here.")
+    ] = {}
+    extra_known_marketplaces: Annotated[
+        dict[str, MarketplaceSection], _about("Marketplaces to install plugins from, by name.")
+    ] = {}

@@ -28,6 +28,7 @@ from clew.config.layers import (
 from clew.config.schema import (
     ContextSection,
     LegacySection,
+    MarketplaceSection,
     McpSection,
     McpServerSection,
     ProfileSection,
@@ -95,6 +96,9 @@ class Settings:
     mcp_servers: Mapping[str, McpServerSection] = field(default_factory=dict, repr=False)
     """As written; `clew.sdk.mcp_servers` resolves them."""
     mcp: McpSection = field(default_factory=McpSection)
+    enabled_plugins: Mapping[str, bool] = field(default_factory=dict)
+    """By `name@marketplace`; `clew.sdk.active_plugins` says what that means."""
+    extra_known_marketplaces: Mapping[str, MarketplaceSection] = field(default_factory=dict)
     unused: tuple[UnusedKey, ...] = ()
 
 
@@ -124,6 +128,8 @@ def build_settings(
         status_line=file.status_line or None,
         mcp_servers=file.mcp_servers,
         mcp=file.mcp,
+        enabled_plugins=file.enabled_plugins,
+        extra_known_marketplaces=file.extra_known_marketplaces,
         unused=tuple(
             UnusedKey(label=layer.label, key=key) for layer, _ in layers for key in layer.unused
         ),
@@ -220,6 +226,13 @@ class LoadedSettings:
     cwd: Path
     _user_home: Path = field(repr=False)
     _own_environ: Mapping[str, str] = field(repr=False)
+
+    @property
+    def disables_hooks(self) -> bool:
+        """True when the user disabled all hooks; a project can only disable its own."""
+        return any(
+            layer.data.get("disableAllHooks") for layer in self.layers if not layer.is_project
+        )
 
     def once_accepted(self) -> "LoadedSettings":
         """Return the settings that apply when the user accepts exactly the files that were read."""

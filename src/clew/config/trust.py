@@ -227,7 +227,7 @@ def format_withheld(withheld: Sequence[WithheldSetting], *, most: int = 20) -> s
 
 
 def _is_allowed(path: Names, value: Any, below: Mapping[str, Any]) -> bool:
-    if path in _HARMLESS:
+    if path in _HARMLESS or (path[0] == "enabledPlugins" and value is False):
         return True
     if _is_crippling(path, value):
         return False
@@ -340,7 +340,17 @@ def _reasons(path: Names, value: Any) -> Iterator[str]:
             yield _describe(path, value)
 
 
+_OF_PLUGINS = MappingProxyType(
+    {
+        "enabledPlugins": "enables this plugin, if you have installed it",
+        "extraKnownMarketplaces": "offers the plugins of this marketplace to install",
+    }
+)
+
+
 def _describe(path: Names, value: Any) -> str:
+    if path[0] in _OF_PLUGINS:
+        return _OF_PLUGINS[path[0]]
     if path == ("statusLine", "command"):
         return f"runs `{value}` for the status line"
     too_low = ", too low to work with" if _is_crippling(path, value) else ""

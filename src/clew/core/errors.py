@@ -24,6 +24,13 @@
     │   ├── StoreDamaged         stored data cannot be read
     │   ├── SessionNotFound      no such session
     │   └── SessionBusy          another process writes to this session
+    ├── AccessError              a server refused a request
+    │   ├── NotAuthenticated     the token is missing, wrong or out of date
+    │   ├── AccessDenied         this client must not send this request
+    │   ├── RequestTooLarge      the body is larger than the server accepts
+    │   ├── RequestTooSlow       the body did not arrive in time
+    │   ├── RateLimited          too many requests (has `retry_after`)
+    │   └── ServerBusy           the server is full (has `retry_after`)
     └── SessionError             the session cannot do this now
         ├── AlreadyRunning       one run at a time
         ├── QueueFull            a prompt is waiting already; only one can
@@ -169,6 +176,44 @@ class SessionNotFound(StoreError):
 
 class SessionBusy(StoreError):
     """Another process writes to this session."""
+
+
+class AccessError(ClewError):
+    """A server refused a request; nothing was done."""
+
+
+class NotAuthenticated(AccessError):
+    """The token or the cookie is missing, wrong or out of date."""
+
+
+class AccessDenied(AccessError):
+    """The server knows the client, or need not know it, and refuses what it asks."""
+
+
+class RequestTooLarge(AccessError):
+    """The body of a request is larger than the server accepts."""
+
+
+class RequestTooSlow(AccessError):
+    """The body of a request did not arrive in time."""
+
+
+class RateLimited(AccessError):
+    """The client sent too many requests, or has too many streams open."""
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which the request may succeed."""
+
+
+class ServerBusy(AccessError):
+    """The server has as much to do as it can do."""
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which the request may succeed."""
 
 
 class SessionError(ClewError):

@@ -105,20 +105,37 @@ def scan_agents(
     for path in markdown_in(folder):
         if isinstance(path, Refused):
             yield path
-            continue
-        text = (folder.limit and folder.limit.refusal(path)) or read_whole(path, tree=folder.tree)
-        if isinstance(text, Refused):
-            yield text
-            continue
-        if folder.limit:
-            folder.limit.take(len(text))
-        yield _define(path, read_frontmatter(text), source, prefix)
+        else:
+            yield load_agent(path, folder, source=source, prefix=prefix)
+
+
+def load_agent(
+    path: Path, folder: Folder, *, source: AgentSource, prefix: str = ""
+) -> AgentDefinition | Refused:
+    """Return the agent that a file defines, within the tree and the limit of `folder`."""
+    text = (folder.limit and folder.limit.refusal(path)) or read_whole(path, tree=folder.tree)
+    if isinstance(text, Refused):
+        return text
+    if folder.limit:
+        folder.limit.take(len(text))
+    return _define(path, read_frontmatter(text), source, prefix)
 
 
 def format_agent_list(agents: Mapping[str, AgentDefinition], *, max_chars: int = 8_000) -> str:
     """Return the list of agents for the model: names and descriptions."""
     entries = [(agent.name, agent.description) for agent in agents.values()]
     return format_list(entries, max_chars=max_chars, things="agents")
+
+
+def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:
+    """Return the agent of that name; an agent of a plugin also by its name without the plugin.
+
+    None if there is no such agent, or if several plugins have one.
+    """
+    if name in agents:
+        return agents[name]
+    found = [one for full, one in agents.items() if full.partition(":")[2] == name]
+    return found[0] if name and len(found) == 1 else None
 
 
 def assemble_prompt(

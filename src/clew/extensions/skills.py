@@ -81,6 +81,8 @@ class Skill(Struct, frozen=True, kw_only=True):
     """A model or an alias such as `haiku`; empty for the session's model."""
     tree: Path | None = None
     """The folder that the file must be in after following links; None for anywhere."""
+    plugin_root: Path | None = None
+    """The folder of the plugin that it belongs to; None for a skill of the project or the user."""
     problems: tuple[str, ...] = ()
     """Mistakes in the file and fields that Clew ignores; the skill can be called anyway."""
 
@@ -140,8 +142,24 @@ def scan_skills(
     for place in folders_in(folder):
         if isinstance(place, Refused):
             yield place
-        elif found := _load(place / "SKILL.md", folder, source):
-            yield found if isinstance(found, Refused) else _rename(found, prefix, place.name)
+        elif found := load_skill(place, folder, source=source, prefix=prefix):
+            yield found
+
+
+def load_skill(
+    place: Path, folder: Folder, *, source: SkillSource, prefix: str = "", name: str = ""
+) -> Skill | Refused | None:
+    """Return the skill in the folder `place`, whose links may not leave the tree of `folder`.
+
+    Args:
+        place: The folder; None is returned if it has no `SKILL.md`.
+        folder: The tree, and the limit on what is read.
+        source: Where the skill comes from.
+        prefix: Put before its name.
+        name: Its name if the file has none; by default that of the folder.
+    """
+    found = _load(place / "SKILL.md", folder, source)
+    return _rename(found, prefix, name or place.name) if isinstance(found, Skill) else found
 
 
 def scan_commands(
@@ -154,10 +172,19 @@ def scan_commands(
     for path in markdown_in(folder):
         if isinstance(path, Refused):
             yield path
-        elif found := _load(path, folder, source):
-            words = path.relative_to(folder.path).with_suffix("").parts
-            name = ":".join(make_word(word) for word in words)
-            yield found if isinstance(found, Refused) else replace(found, name=prefix + name)
+        elif found := load_command(path, folder, source=source, prefix=prefix):
+            yield found
+
+
+def load_command(
+    path: Path, folder: Folder, *, source: SkillSource, prefix: str = ""
+) -> Skill | Refused | None:
+    """Return the command in a file below the path of `folder`; None if there is no such file."""
+    found = _load(path, folder, source)
+    if not isinstance(found, Skill):
+        return found
+    words = path.relative_to(folder.path).with_suffix("").parts
+    return replace(found, name=prefix + ":".join(make_word(word) for word in words))
 
 
 def format_skill_list(skills: Iterable[Skill], *, max_chars: int = 8_000) -> str:

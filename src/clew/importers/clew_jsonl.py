@@ -41,7 +41,7 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
     reader = _Reader(notes)
     for entry in entries:
         if gone.counts(entry):
-            reader.add(entry, stale=gone.is_stale(entry))
+            reader.add(entry, stale=entry.id in gone.stale)
     steps = repair_conversation([*reader.left, *(draft for _, draft in reader.held)], notes)
     return RecordedSession(
         source="clew",

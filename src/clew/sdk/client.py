@@ -30,12 +30,14 @@ from clew.extensions.commands.protocol import (
     SetTheme,
     ShowEntry,
 )
+from clew.sdk.context_client import ContextClient
 from clew.sdk.task_client import TaskClient
 from clew.session.history import HistoryEntry
 
 __all__ = [
     "CommandInfo",
     "CommandOutcome",
+    "ContextClient",
     "CopyText",
     "HistoryEntry",
     "NewSession",
@@ -153,6 +155,11 @@ class SessionClient(Protocol):
     @property
     def tasks(self) -> TaskClient:
         """The background tasks of the session."""
+        ...
+
+    @property
+    def context(self) -> ContextClient:
+        """The context window of the session."""
         ...
 
     async def snapshot(self) -> SessionSnapshot:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core import errors
+from clew.core.context_state import ContextState
 from clew.core.errors import BackgroundTaskError, ClewError, RunError, SessionError
 from clew.core.ids import EntryId
 from clew.core.json_text import decode_json
@@ -31,6 +32,13 @@ from clew.sdk.client import (
     PromptInput,
     SessionClient,
     SessionSnapshot,
+)
+from clew.sdk.context_client import (
+    ENTRIES_LIMIT,
+    START,
+    TIMELINE_LIMIT,
+    ContextTimeline,
+    JournalEntry,
 )
 from clew.sdk.task_client import LOG_LINES
 
@@ -127,6 +135,20 @@ class GroupParams(Struct, frozen=True, kw_only=True):
     group_id: str
 
 
+class TimelineParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `context.timeline`."""
+
+    after: EntryId = START
+    limit: int = TIMELINE_LIMIT
+
+
+class EntriesParams(Struct, frozen=True, kw_only=True):
+    """Parameters of `context.entries`."""
+
+    after: EntryId = START
+    limit: int = ENTRIES_LIMIT
+
+
 class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error on the wire."""
 
@@ -214,6 +236,17 @@ METHODS: dict[str, Method] = {
     ),
     "tasks.summarize_group": Method(
         GroupParams, JobGroupSummary, lambda client, p: client.tasks.summarize_group(p.group_id)
+    ),
+    "context.state": Method(NoParams, ContextState, lambda client, _: client.context.state()),
+    "context.timeline": Method(
+        TimelineParams,
+        ContextTimeline,
+        lambda client, p: client.context.timeline(after=p.after, limit=p.limit),
+    ),
+    "context.entries": Method(
+        EntriesParams,
+        list[JournalEntry],
+        lambda client, p: client.context.entries(after=p.after, limit=p.limit),
     ),
 }
 """Every method but `events`, which is a stream."""

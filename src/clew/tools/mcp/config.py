@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
@@ -41,6 +42,20 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     callback_port: int = 0
     """The port for the browser's answer; 0 for any that is free."""
     scope: str = ""
+
+
+class _Entry(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The types that an entry of `mcpServers` may have; other keys are ignored."""
+
+    type: str = ""
+    command: str = ""
+    args: Sequence[str] = ()
+    env: Mapping[str, str | bool | int | float] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = {}
+    timeout: float | None = None
+    oauth: Mapping[str, Any] | None = None
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
@@ -96,13 +111,11 @@ def parse_server(
     Raises:
         ConfigError: Something is missing, or refers to a variable that is not set.
     """
+    check_entry(name, entry)
     written, entry = entry, _expand(entry, f"mcpServers.{name}", environ)
     command, url = entry.get("command", ""), entry.get("url", "")
     transport = find_transport(entry)
-    if transport is None:
-        raise ConfigError(
-            f"the MCP server {name} has an unknown type; write one of {', '.join(_TRANSPORTS)}"
-        )
+    assert transport is not None  # noqa: S101 - it was checked
     if transport == "stdio" and not command:
         raise ConfigError(f"the MCP server {name} has no command")
     if transport != "stdio" and not _HTTP_URL.match(url):
@@ -131,6 +144,28 @@ def parse_server(
         else str(written.get("url", "")),
         secrets=tuple(_find_secrets(written, environ)),
     )
+
+
+def check_entry(name: str, entry: object) -> None:
+    """Check an entry of `mcpServers` without the variables that it refers to.
+
+    Raises:
+        ConfigError: A value has the wrong type, or the entry says neither what to start nor what
+            to connect to.
+    """
+    try:
+        found = msgspec.convert(entry, _Entry)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"the MCP server {name} is malformed: {error}") from error
+    transport = find_transport({"type": found.type, "command": found.command})
+    if transport is None:
+        raise ConfigError(
+            f"the MCP server {name} has an unknown type; write one of {', '.join(_TRANSPORTS)}"
+        )
+    if transport == "stdio" and not found.command:
+        raise ConfigError(f"the MCP server {name} has no command")
+    if transport != "stdio" and not found.url:
+        raise ConfigError(f"the MCP server {name} has neither a command nor a url")
 
 
 def find_transport(entry: Mapping[str, Any]) -> Transport | None:

@@ -1,0 +1,195 @@
+"""Where a plugin or a marketplace comes from: values, and how people and files write them.
+
+Everything here is pure: nothing is fetched, and no path is looked up.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from clew.core.errors import ConfigError
+from clew.core.redaction import redact
+
+ARCHIVE_ENDINGS = (".zip", ".tar.gz", ".tgz")
+_GITHUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+_SCP_ADDRESS = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:[^:].*")
+_REF = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/+-]*")
+_COMMIT = re.compile(r"[0-9a-fA-F]{40}(?:[0-9a-fA-F]{24})?")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class GitSource(Struct, frozen=True, kw_only=True, tag="git", tag_field="kind", omit_defaults=True):
+    """A folder in a git repository."""
+
+    url: str
+    ref: str = ""
+    """A branch or a tag; empty for the default branch."""
+    commit: str = ""
+    """The commit that the user or a marketplace pins; empty for the newest one."""
+    folder: str = ""
+    """The path of the folder in the repository; empty for all of it."""
+
+
+class PathSource(
+    Struct, frozen=True, kw_only=True, tag="path", tag_field="kind", omit_defaults=True
+):
+    """A folder, or an archive with one, on this machine."""
+
+    path: str
+    """Absolute."""
+    root: str = ""
+    """The folder that links may lead to: that of the marketplace. Empty for the path itself."""
+
+
+class UnsupportedSource(
+    Struct, frozen=True, kw_only=True, tag="unsupported", tag_field="kind", omit_defaults=True
+):
+    """A source that Clew cannot install from."""
+
+    reason: str
+
+
+Source: TypeAlias = GitSource | PathSource
+AnySource: TypeAlias = Source | UnsupportedSource
+
+
+def describe_source(source: AnySource) -> str:
+    """Return a source as people write it, without secrets."""
+    match source:
+        case GitSource():
+            mark = source.commit[:12] or source.ref
+            inside = f", folder {source.folder}" if source.folder else ""
+            return redact(f"{source.url}{f'#{mark}' if mark else ''}{inside}")
+        case PathSource():
+            return source.path
+        case UnsupportedSource():
+            return source.reason
+
+
+def parse_git_source(text: str) -> GitSource | None:
+    """Return the repository that a user names; None if the text is not of that form.
+
+    An address, `user@host:path`, or `owner/name` for GitHub; `#branch` may follow, and `@branch`
+    after `owner/name`.
+
+    Raises:
+        ConfigError: The address has a protocol that Clew does not use, or a wrong branch.
+    """
+    address, _, ref = text.partition("#")
+    if not ref and "://" not in address:
+        short, _, at = address.partition("@")
+        if at and _GITHUB.fullmatch(short):
+            address, ref = short, at
+    if _GITHUB.fullmatch(address):
+        address = f"https://github.com/{address.removesuffix('.git')}.git"
+    elif "://" not in address and not _SCP_ADDRESS.fullmatch(address):
+        return None
+    return make_git_source(address, ref=ref)
+
+
+def make_git_source(url: str, *, ref: str = "", commit: str = "", folder: str = "") -> GitSource:
+    """Return a source, checked.
+
+    Raises:
+        ConfigError: A part is not acceptable; the message says which.
+    """
+    find_protocol(url)
+    if ref and (not _REF.fullmatch(ref) or ".." in ref or "@{" in ref):
+        raise ConfigError(f"{ref[:100]!r} is not a branch or a tag")
+    if commit and not _COMMIT.fullmatch(commit):
+        raise ConfigError(f"{commit[:100]!r} is not a commit; write all of its 40 digits")
+    if ref and not commit and _COMMIT.fullmatch(ref):
+        ref, commit = "", ref
+    return GitSource(url=url, ref=ref, commit=commit.lower(), folder=check_folder(folder))
+
+
+def find_protocol(url: str) -> str:
+    """Return the one protocol that git may use for an address.
+
+    Raises:
+        ConfigError: The protocol is not allowed, or there is no address.
+    """
+    shown = redact(url[:200])
+    if any(sign <= " " or sign == "\x7f" for sign in url) or url.startswith("-"):
+        raise ConfigError(f"{shown!r} is not an address of a git repository")
+    if "://" not in url:
+        if _SCP_ADDRESS.fullmatch(url):
+            return "ssh"
+        raise ConfigError(f"{shown!r} is not an address of a git repository")
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError as error:
+        raise ConfigError(f"{shown!r} is not an address: {error}") from error
+    if parts.scheme == "file" or (parts.scheme in ("https", "ssh") and host):
+        return parts.scheme
+    if parts.scheme == "http" and host in _LOOPBACK:
+        return "http"
+    hint = "is not encrypted" if parts.scheme in ("http", "git") else "is not supported"
+    raise ConfigError(f"{shown}: {parts.scheme}:// {hint}; use https:// or ssh://")
+
+
+def check_folder(text: str) -> str:
+    """Return a path inside a repository, normalized; empty for all of it.
+
+    Raises:
+        ConfigError: It leads out of the repository.
+    """
+    path = PurePosixPath(text.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in text or "\0" in text:
+        raise ConfigError(f"the folder {text[:200]!r} leads out of the repository")
+    return "" if str(path) == "." else str(path)
+
+
+def parse_source_object(data: Mapping[str, Any]) -> AnySource:
+    """Return the source that an object of Claude Code's formats describes.
+
+    These stand in `marketplace.json` and in `extraKnownMarketplaces`. A source that Clew cannot
+    use is an `UnsupportedSource` with the reason.
+    """
+    try:
+        return _parse_object(data)
+    except ConfigError as error:
+        return UnsupportedSource(reason=str(error))
+
+
+def _parse_object(data: Mapping[str, Any]) -> AnySource:
+    ref, commit, folder = (_text(data, name) for name in ("ref", "sha", "path"))
+    match data.get("source"):
+        case "github":
+            repository = _text(data, "repo")
+            if not _GITHUB.fullmatch(repository):
+                raise ConfigError(f"{repository[:100]!r} is not owner/name of GitHub")
+            url = f"https://github.com/{repository}.git"
+            return make_git_source(url, ref=ref, commit=commit, folder=folder)
+        case "url" | "git" | "git-subdir":
+            url = _text(data, "url")
+            if _GITHUB.fullmatch(url):
+                url = f"https://github.com/{url}.git"
+            if url.endswith((".json", *ARCHIVE_ENDINGS)):
+                raise ConfigError(f"{redact(url[:200])} is a file; only git repositories work")
+            return make_git_source(url, ref=ref, commit=commit, folder=folder)
+        case "directory" | "file":
+            return PathSource(path=folder) if folder else UnsupportedSource(reason="has no path")
+        case "npm":
+            name = _text(data, "package")[:100]
+            return UnsupportedSource(
+                reason=f"is the npm package {name}; Clew installs from git, folders and archives"
+            )
+        case str(kind):
+            return UnsupportedSource(reason=f"has the source {kind[:60]!r}, which is not supported")
+        case _:
+            return UnsupportedSource(reason="does not say what its source is")
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name, "")
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} of the source must be a string")
+    return value
