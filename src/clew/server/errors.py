@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import web
 
 from clew.core.errors import (
+    AccessDenied,
     AlreadyRunning,
     ClewError,
     ConfigError,
@@ -19,6 +20,7 @@ from clew.core.errors import (
     StoreError,
     TaskNotFound,
     UnknownCommand,
+    UnknownModel,
 )
 from clew.sdk.client_json import ErrorBody, encode_error
 
@@ -28,6 +30,8 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (SessionNotFound, 404),
     (TaskNotFound, 404),
     (UnknownCommand, 404),
+    (UnknownModel, 404),
+    (AccessDenied, 403),
     (EventsExpired, 410),
     (QueueFull, 409),
     (AlreadyRunning, 409),
@@ -35,7 +39,7 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (SessionClosed, 409),
     (StoreError, 503),
     (ProviderError, 502),
-    (ConfigError, 400),
+    (ConfigError, 409),
     (SessionError, 409),
 )
 """The first class that an error is an instance of decides."""

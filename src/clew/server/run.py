@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 from anyio.abc import TaskGroup
 
 from clew.core.errors import ConfigError
@@ -16,6 +18,8 @@ from clew.server.app import ServerState, make_app
 from clew.server.options import ServerOptions
 
 _BACKLOG = 1_024
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,11 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
     async with _own_tasks() as tasks:
         state = ServerState(options, tasks)
         app = make_app(state)
+        logger.addFilter(_is_wanted)
         runner = web.AppRunner(
             app,
             access_log=None,
+            logger=logger,
             handle_signals=False,
             shutdown_timeout=options.shutdown_seconds,
             **(state.access.runner_options if state.access is not None else {}),
@@ -66,6 +72,12 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
                 await runner.cleanup()
                 await state.aclose()
             tasks.cancel_scope.cancel()
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Leave out of the log what anybody can cause with a request that is not HTTP."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, BadHttpMessage)
 
 
 @asynccontextmanager

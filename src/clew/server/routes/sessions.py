@@ -7,6 +7,7 @@ from anyio import to_thread
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
+from clew.core.errors import SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.permissions import PermissionMode
 from clew.sdk.client import SessionSnapshot
@@ -136,9 +137,7 @@ async def _list(call: Call[ListParams, Any]) -> SessionPage:
     if params.after is not None:
         ids = [record.id for record in found]
         if params.after not in ids:
-            raise RequestError(
-                400, "there is no session with the id in `after`; list from the start"
-            )
+            raise SessionNotFound("there is no session with the id in `after`; list from the start")
         start = ids.index(SessionId(params.after)) + 1
     page = found[start : start + params.limit]
     more = len(found) > start + params.limit
@@ -241,6 +240,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         handle=_list,
         params=ListParams,
         result=SessionPage,
+        errors=(404, 409),
         example=Example(query={"limit": "20"}),
     ),
     Route(
@@ -261,7 +261,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         body=SessionRequest,
         result=SessionSnapshot,
         status=201,
-        errors=(503,),
+        errors=(404, 409),
         example=Example(body={"name": "parser", "permission_mode": "default"}),
     ),
     Route(
