@@ -45,7 +45,7 @@ class Api:
             text = await response.text()
             expected = response.status == status if status else response.status < 400
             assert expected, (response.status, text)
-            return json.loads(text) if "json" in response.content_type and text else text
+            return json.loads(text) if response.content_type == "application/json" else text
 
     async def open(self, **fields: Any) -> str:
         """Create a session and return its id."""

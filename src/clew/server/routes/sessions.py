@@ -198,7 +198,7 @@ async def _export(call: Call[ExportParams, Any]) -> web.Response:
     if call.params.format == "markdown":
         text = await to_thread.run_sync(transcript.write_markdown)
         return web.Response(text=text, content_type=MARKDOWN, charset="utf-8")
-    data = await to_thread.run_sync(lambda: b"\n".join(transcript.export()) + b"\n")
+    data = await to_thread.run_sync(lambda: b"".join(transcript.export()))
     return web.Response(body=data, content_type=JSON_LINES)
 
 
