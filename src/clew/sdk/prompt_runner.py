@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import anyio
 
@@ -21,6 +21,7 @@ from clew.session.event_bus import EventBus
 from clew.session.history import SKILL_INVOCATION
 from clew.session.session import Session
 
+_T = TypeVar("_T")
 Work: TypeAlias = Callable[[RunId], Awaitable[ExecutionResult]]
 
 
@@ -93,16 +94,29 @@ class PromptRunner:
             if result.interrupted:
                 return CommandResult("aborted", success=False, data={"interrupted": True})
             return CommandResult(result.response)
-        safety = command.resolve_subcommand(arguments).safety
-        needs_turn = safety != "read-only" and not self.queue.is_inside
+
+        async def execute() -> CommandResult | None:
+            return await registry.execute(commands, name, arguments)
+
         try:
-            if not needs_turn or self._session.is_running:
-                return await registry.execute(commands, name, arguments)
-            async with self._turn(self._join(f"/{name} {arguments}".rstrip())):
-                return await registry.execute(commands, name, arguments)
+            if command.resolve_subcommand(arguments).safety == "read-only":
+                return await execute()
+            return await self.change(f"/{name} {arguments}".rstrip(), execute)
         finally:
             with anyio.CancelScope(shield=True):
                 await commands.save_side_data()
+
+    async def change(self, label: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Change the session when its turn comes; at once during a run, or inside a turn.
+
+        Args:
+            label: What clients are shown while it waits.
+            work: Makes the change.
+        """
+        if self.queue.is_inside or self._session.is_running:
+            return await work()
+        async with self._turn(self._join(label)):
+            return await work()
 
     def abort(self) -> None:
         """Cancel the waiting prompt and abort what runs; background tasks continue."""
