@@ -295,6 +295,9 @@ def test_a_list_fits_into_its_width_whatever_the_names_are() -> None:
         lines = format_roster(entries, now=100.0, width=width)
         assert all(columns(line) <= width for line in lines)
         assert not any("\x1b" in line for line in lines)
+    worked = replace(entries[0], task=replace(state, worked_seconds=25.0))
+    _, head, *_ = format_roster([worked, *entries[1:]], now=100.0)
+    assert head.endswith("25 s of 90 s")
     heading, head, *_ = format_roster(entries, now=100.0)
     assert heading == "working (1)"
     assert head.startswith("  agent-1a2b3c4d    reviewer: 計算機")

@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 from anyio.abc import TaskGroup
+from msgspec import structs
 
-from clew.sdk.folders import Homes
 from clew.sdk.project_stores import ProjectStores
+from clew.sdk.session_store import VARIABLE, separate_address
 from clew.server.access import Access, User, get_user
 from clew.server.access.users import OWNER_USER
 from clew.server.errors import make_error_response
@@ -21,6 +23,7 @@ from clew.server.options import ServerOptions
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
 from clew.server.service import Service
+from clew.server.static import add_page
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -52,12 +55,12 @@ class ServerState:
             self.access.close()
 
     def _make_service(self, user: User) -> Service:
-        options = self.options
+        options = _for_user(self.options, user)
         roots = options.roots or (options.defaults.cwd,)
         stores = ProjectStores(
             [Path(root) for root in roots],
             environ=options.environ,
-            address=_find_store(options, user),
+            address=options.defaults.store,
         )
         sessions = LiveSessions(stores, self._tasks, options)
         return Service(
@@ -74,6 +77,7 @@ def make_app(state: ServerState) -> web.Application:
         state.access.install(app)
     for route in ROUTES:
         app.router.add_route(route.method, BASE + route.path, _make_handler(route, state))
+    add_page(app)
     return app
 
 
@@ -86,11 +90,16 @@ def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
     return handle
 
 
-def _find_store(options: ServerOptions, user: User) -> str:
-    """Return the address of a user's store; empty for the usual one of each project."""
+def _for_user(options: ServerOptions, user: User) -> ServerOptions:
+    """Return the options with a store that no other user has."""
     if not user.namespace:
-        return options.defaults.store
-    return str(Homes.of(options.environ).clew / "users" / user.namespace / "sessions.db")
+        return options
+    address = separate_address(options.defaults.store, user.namespace, options.environ)
+    return replace(
+        options,
+        defaults=structs.replace(options.defaults, store=address),
+        environ={**options.environ, VARIABLE: address},
+    )
 
 
 def _answer_errors(state: ServerState) -> Middleware:
