@@ -175,7 +175,8 @@ class PromptRunner:
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.built.commands.save_side_data()
-                await self._compact_if_asked()
+                if not self.closed:
+                    await _compact_if_asked(self._session, self._bus)
 
     def _prompt_work(self, prompt: PromptInput) -> Work:
         message = Message(role=Role.USER, parts=(Text(prompt.text), *prompt.images))
@@ -221,13 +222,13 @@ class PromptRunner:
 
         return work
 
-    async def _compact_if_asked(self) -> None:
-        """Do the compaction that was asked for after the last model call of the run."""
-        state = self._session.state
-        request, state.compaction_request = state.compaction_request, None
-        if request is None or self.closed:
-            return
-        try:
-            await self._session.compact(request.instructions, force=request.force)
-        except ClewError as error:
-            self._bus.publish(Warned(f"the requested compaction failed: {error}"))
+
+async def _compact_if_asked(session: Session, bus: EventBus) -> None:
+    """Do the compaction that was asked for after the last model call of the run."""
+    request, session.state.compaction_request = session.state.compaction_request, None
+    if request is None:
+        return
+    try:
+        await session.compact(request.instructions, force=request.force)
+    except ClewError as error:
+        bus.publish(Warned(f"the requested compaction failed: {error}"))
