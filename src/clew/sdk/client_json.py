@@ -5,14 +5,21 @@ described once. Values are encoded by msgspec.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from clew.core import errors
 from clew.core.context_state import ContextState
-from clew.core.errors import BackgroundTaskError, ClewError, ContextError, RunError, SessionError
+from clew.core.errors import (
+    BackgroundTaskError,
+    ClewError,
+    ContextError,
+    RunError,
+    SessionError,
+    TaskNotFound,
+)
 from clew.core.ids import EntryId
 from clew.core.json_text import decode_json
 from clew.core.permissions import Approval, PermissionMode
@@ -47,6 +54,8 @@ from clew.sdk.context_params import (
     CompactParams,
     EntriesParams,
     EntryParams,
+    Limit,
+    Position,
     PreviewParams,
     RecallParams,
     SimulateParams,
@@ -96,14 +105,14 @@ class CompletePathParams(Struct, frozen=True, kw_only=True):
     """Parameters of `complete_path`."""
 
     fragment: str
-    limit: int = 20
+    limit: Limit = 20
 
 
 class HistoryParams(Struct, frozen=True, kw_only=True):
     """Parameters of `history`."""
 
-    after: EntryId = EntryId(0)
-    limit: int = 100
+    after: Position = EntryId(0)
+    limit: Limit = 100
 
 
 class TaskParams(Struct, frozen=True, kw_only=True):
@@ -130,8 +139,8 @@ class LogParams(Struct, frozen=True, kw_only=True):
     """Parameters of `tasks.read_log`."""
 
     task_id: str
-    offset: int = 0
-    limit: int = LOG_LINES
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Limit = LOG_LINES
 
 
 class CreateGroupParams(Struct, frozen=True, kw_only=True):
@@ -312,6 +321,8 @@ def encode_error(error: ClewError) -> ErrorBody:
 
 def decode_error(body: ErrorBody) -> ClewError:
     """Return the exception for an error from the wire: the same class where that is possible."""
+    if body.type == TaskNotFound.__name__:
+        return TaskNotFound(body.message)
     if body.category is not None:
         return BackgroundTaskError(
             body.message, category=body.category, recoverable=body.recoverable

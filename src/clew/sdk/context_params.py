@@ -1,23 +1,31 @@
 """The parameters of the methods of `ContextClient`, as they go over the wire."""
 
-from msgspec import Struct
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
 
 from clew.core.ids import EntryId
 from clew.sdk.context_client import ENTRIES_LIMIT, RECALL_LIMIT, START, TIMELINE_LIMIT
+
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
+"""How many items a page has at most."""
+Position: TypeAlias = Annotated[EntryId, Meta(ge=0)]
+"""An entry after which a page begins; 0 is the beginning."""
+Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class TimelineParams(Struct, frozen=True, kw_only=True):
     """Parameters of `context.timeline`."""
 
-    after: EntryId = START
-    limit: int = TIMELINE_LIMIT
+    after: Position = START
+    limit: Limit = TIMELINE_LIMIT
 
 
 class EntriesParams(Struct, frozen=True, kw_only=True):
     """Parameters of `context.entries`."""
 
-    after: EntryId = START
-    limit: int = ENTRIES_LIMIT
+    after: Position = START
+    limit: Limit = ENTRIES_LIMIT
 
 
 class EntryParams(Struct, frozen=True, kw_only=True):
@@ -49,13 +57,13 @@ class RecallParams(Struct, frozen=True, kw_only=True):
     """Parameters of `context.recall`."""
 
     query: str
-    limit: int = RECALL_LIMIT
+    limit: Limit = RECALL_LIMIT
 
 
 class SimulateParams(Struct, frozen=True, kw_only=True):
     """Parameters of `context.simulate`."""
 
     strategies: tuple[str, ...] = ()
-    window: int | None = None
-    max_tokens: int | None = None
+    window: Tokens | None = None
+    max_tokens: Tokens | None = None
     lookups: bool = True
