@@ -26,6 +26,7 @@ from benchmarks.durable_harness import (
     open_agents,
     run_cluster,
 )
+from benchmarks.durable_witness import read_requests
 from benchmarks.results import Section, judge, publish
 from benchmarks.spread import Spread
 from clew.core.tasks import TaskStatus
@@ -37,6 +38,8 @@ CANCELS = 10
 SILENT = 5.0
 MOST_CANCEL_SECONDS = 1.0
 _POLL = 0.02
+_LEAST = 2
+"""Takeovers without which there is no median; in a short run there may be none."""
 _PATIENCE = 600.0
 
 
@@ -49,6 +52,8 @@ class Outcome:
     completed: int = 0
     interrupted: int = 0
     """Agents that ran on a worker when it was killed."""
+    requests: int = 0
+    """Requests to the model that were compared with the journals."""
     problems: list[str] = field(default_factory=list)
     takeovers: list[float] = field(default_factory=list)
     """Seconds from a kill until another worker had taken the agent."""
@@ -73,6 +78,7 @@ async def run_round(cluster: Cluster, count: int, chance: random.Random, found: 
         found.rounds += 1
         found.agents += count
         found.completed += statuses[TaskStatus.COMPLETED]
+        found.requests += sum(map(len, read_requests(cluster.witness).values()))
         found.problems += await agents.check()
 
 
@@ -114,25 +120,34 @@ async def measure_cancels(cluster: Cluster, found: Outcome) -> None:
 
 
 @contextmanager
-def open_address(store: str, folder: Path, servers: ExitStack) -> Iterator[str]:
-    """Yield the address of a fresh store."""
+def open_address(
+    store: str, folder: Path, servers: ExitStack, *, fsync: bool = False
+) -> Iterator[str]:
+    """Yield the address of a fresh store.
+
+    Args:
+        store: One of `STORES`.
+        folder: For a file.
+        servers: Ends the server of PostgreSQL.
+        fsync: Have PostgreSQL wait for the disk at each commit, as SQLite always does here.
+    """
     if store == "sqlite":
         yield str(folder / "sessions.db")
         return
     # Benchmarks on PostgreSQL use the server that tests use.
     from tests.stores.postgres import server  # noqa: PLC0415
 
-    yield servers.enter_context(server()).fresh()
+    yield servers.enter_context(server(fsync=fsync)).fresh()
 
 
-def measure(store: str, rounds: int, count: int, seed: int) -> Outcome:
+def measure(store: str, given: argparse.Namespace) -> Outcome:
     """Run all rounds on one kind of store."""
-    found = Outcome()
+    found, rounds, count = Outcome(), given.rounds, given.agents
     for number in range(rounds + 1):
-        chance = random.Random(f"{seed} {store} {number}")
+        chance = random.Random(f"{given.seed} {store} {number}")
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="clew-durable-")))
-            address = stack.enter_context(open_address(store, folder, stack))
+            address = stack.enter_context(open_address(store, folder, stack, fsync=given.fsync))
             cluster = stack.enter_context(run_cluster(folder, address, silent_after=SILENT))
             if number < rounds:
                 anyio.run(run_round, cluster, count, chance, found)
@@ -144,19 +159,24 @@ def measure(store: str, rounds: int, count: int, seed: int) -> Outcome:
 
 
 def _describe(store: str, found: Outcome) -> tuple[str, ...]:
-    takeover, cancel = Spread.of(found.takeovers), Spread.of(found.cancels)
+    cancel = Spread.of(found.cancels)
     return (
         store,
         str(found.rounds),
         f"{found.completed} of {found.agents}",
         str(found.interrupted),
         str(len(found.problems)),
-        f"{takeover.median:.1f} s",
-        f"{takeover.iqr:.1f} s",
-        f"{max(found.takeovers):.1f} s",
+        *_describe_takeovers(found.takeovers),
         f"{cancel.median:.2f} s",
         f"{max(found.cancels):.2f} s",
     )
+
+
+def _describe_takeovers(seconds: list[float]) -> tuple[str, str, str]:
+    if len(seconds) < _LEAST:
+        return "-", "-", "-"
+    takeover = Spread.of(seconds)
+    return f"{takeover.median:.1f} s", f"{takeover.iqr:.1f} s", f"{max(seconds):.1f} s"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -166,18 +186,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--agents", type=int, default=AGENTS)
     parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument(
+        "--fsync",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="have PostgreSQL wait for the disk at each commit",
+    )
     parser.add_argument("--dry", action="store_true", help="write no results")
     given = parser.parse_args(arguments or [])
     load = os.getloadavg()[0]
-    outcomes = {
-        store: measure(store, given.rounds, given.agents, given.seed)
-        for store in given.stores.split(",")
-    }
+    outcomes = {store: measure(store, given) for store in given.stores.split(",")}
     for found in outcomes.values():
         for problem in found.problems:
             print(problem, file=sys.stderr)
     if given.dry:
-        print({store: _describe(store, found) for store, found in outcomes.items()})
+        for store, found in outcomes.items():
+            print(_describe(store, found), f"{found.requests} requests compared")
         return
     is_whole = all(found.completed == found.agents for found in outcomes.values())
     is_clean = not any(found.problems for found in outcomes.values())
@@ -196,8 +220,12 @@ def main(arguments: list[str] | None = None) -> None:
                 f" {given.agents} agents with 4 tool calls (2 read, 2 write), a model over HTTP;"
                 " one worker is killed with SIGKILL at a random moment",
                 f"all agents complete: {judge(is_whole)}",
-                "problems: gaps in journals, journals that a provider would refuse, lines that were"
-                f" written twice or not at all: {judge(is_clean)}",
+                "problems: entries that the model was sent and the journal lost, gaps in journals,"
+                " journals that a provider would refuse, lines that were written twice or not at"
+                f" all: {judge(is_clean)}",
+                f"{sum(found.requests for found in outcomes.values())} requests were compared with"
+                " the journals: each is the beginning of what the journal holds at the end, and"
+                " the last answer follows",
                 "takeover: from the kill until another worker has the agent; median of all"
                 " interrupted agents, with the interquartile range. Workers on one machine see that"
                 f" a process is gone; on other machines it counts as dead after {SILENT:g} s",
@@ -205,6 +233,8 @@ def main(arguments: list[str] | None = None) -> None:
                 " takeover includes the work of others",
                 f"cancel of a tool that runs for 60 s, under {MOST_CANCEL_SECONDS:g} s:"
                 f" {judge(slowest < MOST_CANCEL_SECONDS)}",
+                f"PostgreSQL with fsync {'on' if given.fsync else 'off'}, SQLite with synchronous"
+                " = FULL: a commit waits for the disk where fsync is on",
                 f"one-minute load average at the start: {load:.1f}",
             ),
         )

@@ -15,6 +15,7 @@ import anyio
 from msgspec import to_builtins
 
 from benchmarks.durable_model import expected_lines
+from benchmarks.durable_witness import find_losses, read_requests
 from clew.context.render import find_problems, render
 from clew.context.view import fold
 from clew.core.ids import SessionId
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parent.parent
 OPEN = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.WAITING_PERMISSION)
 _POLL = 0.05
 _PATIENCE = 60.0
+_WITNESS = "requests.jsonl"
 
 
 async def wait_until(is_true: Callable[[], object]) -> None:
@@ -67,6 +69,11 @@ class Cluster:
     workers: list[WorkerProcess] = field(default_factory=list)
     silent_after: float = 5.0
     park_after: float = 10.0
+
+    @property
+    def witness(self) -> Path:
+        """The file with everything that the model was sent."""
+        return self.folder / _WITNESS
 
     @property
     def environ(self) -> dict[str, str]:
@@ -142,7 +149,7 @@ def run_cluster(
     with ExitStack() as stack:
         model = stack.enter_context(
             subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.durable_model"],
+                [sys.executable, "-m", "benchmarks.durable_model", str(folder / _WITNESS)],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -203,13 +210,19 @@ class Agents:
         return Counter(row.state.status for row in rows)
 
     async def check(self) -> list[str]:
-        """Return what is wrong with the journals and the files; empty if nothing is."""
+        """Return what is wrong with the journals and the files; empty if nothing is.
+
+        What the model was sent shows which entries were stored before a worker was killed.
+        """
         problems: list[str] = []
+        requests = read_requests(self._cluster.witness)
         for task_id, (number, steps) in self.steps.items():
             _, entries = await self._place.store.load(SessionId(task_id))
             if [entry.id for entry in entries] != list(range(1, len(entries) + 1)):
                 problems.append(f"{task_id}: entries are missing")
-            problems += [f"{task_id}: {one}" for one in find_problems(render(fold(entries)))]
+            messages = render(fold(entries))
+            found = [*find_problems(messages), *find_losses(requests.get(number, []), messages)]
+            problems += [f"{task_id}: {one}" for one in found]
             file = self._cluster.project / f"agent-{number}.txt"
             lines = file.read_text().splitlines() if file.exists() else []
             if lines != expected_lines(number, steps):

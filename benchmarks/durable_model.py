@@ -8,10 +8,12 @@ it writes again, as the result asks it to.
 
 import re
 import sys
+from pathlib import Path
 
 import anyio
 import msgspec
 
+from benchmarks.durable_witness import write_request
 from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 from clew.testing.server import ScriptedResponse
 
@@ -26,12 +28,13 @@ def expected_lines(agent: int, steps: int) -> list[str]:
     return [f"agent {agent} step {step}" for step in range(steps) if step % 2]
 
 
-def answer(body: bytes) -> ScriptedResponse:
-    """Return the next step of the agent whose conversation this is."""
+def answer(body: bytes, witness: Path) -> ScriptedResponse:
+    """Note a request, and return the next step of the agent whose conversation it has."""
     messages = msgspec.json.decode(body)["messages"]
     found = next(filter(None, map(_find_prompt, messages)), None)
     if found is None:
         return text_response("nothing to do")
+    write_request(witness, int(found[1]), messages)
     agent, folder, steps, seconds, gated, gate = found.groups()
     file = f"{folder}/agent-{agent}.txt"
     step, checks = _count(messages, agent)
@@ -85,8 +88,12 @@ def _call(name: str, arguments: dict[str, str], call_id: str) -> ScriptedRespons
 
 
 async def main() -> None:
-    """Serve until standard input is closed; the first line of output is the address."""
-    async with fake_openai(answer) as server:
+    """Serve until standard input is closed; the first line of output is the address.
+
+    The argument is the file for the requests.
+    """
+    witness = Path(sys.argv[1])
+    async with fake_openai(lambda body: answer(body, witness)) as server:
         server.bodies = _Nothing()
         print(server.url, flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)

@@ -16,7 +16,7 @@ class MemoryQueue:
 
     def __init__(self, tasks: TaskStore) -> None:
         self._tasks = tasks
-        self._waiting: list[QueuedRun] = []
+        self.waiting: list[QueuedRun] = []
         self._known: set[str] = set()
         self._begun: dict[str, QueuedRun] = {}
         self._changed = anyio.Event()
@@ -30,7 +30,7 @@ class MemoryQueue:
             self._put([run])
 
     def _put(self, runs: Sequence[QueuedRun]) -> None:
-        self._waiting += runs
+        self.waiting += runs
         self._changed.set()
 
     async def cancel(self, task_id: str) -> None:
@@ -66,16 +66,16 @@ class MemoryQueue:
 
     def begin(self, task_id: str, worker: str) -> None:
         """Pretend that a worker has taken a run that waits."""
-        [run] = [one for one in self._waiting if one.task_id == task_id]
-        self._waiting.remove(run)
+        [run] = [one for one in self.waiting if one.task_id == task_id]
+        self.waiting.remove(run)
         self._begun[run.run_id] = replace(run, worker=worker)
 
     async def serve(self, worker: Worker) -> None:
         """Run what comes, on a worker, until this is cancelled."""
         async with anyio.create_task_group() as group:
             while True:
-                while self._waiting:
-                    run = replace(self._waiting.pop(0), worker=worker.name)
+                while self.waiting:
+                    run = replace(self.waiting.pop(0), worker=worker.name)
                     self._begun[run.run_id] = run
                     group.start_soon(self._run, run, worker)
                 await self._changed.wait()

@@ -15,7 +15,7 @@ from clew.runtime.due_schedules import DueSchedules
 from clew.runtime.durable_tasks import find_reopening, make_row
 from clew.runtime.protocol import TaskResult
 from clew.runtime.running_tasks import MAX_TAKEOVERS, release
-from clew.runtime.worker_watchdog import QueuedRun, WorkerTimes, WorkerWatchdog
+from clew.runtime.worker_watchdog import SWEEP_BATCH, QueuedRun, WorkerTimes, WorkerWatchdog
 from clew.stores.memory_tasks import MemoryTaskStore
 from clew.stores.task_protocol import ScheduleRow, TaskRow
 from tests.runtime.memory_queue import MemoryQueue
@@ -346,3 +346,31 @@ async def test_a_message_that_a_run_could_not_read_does_not_start_it_again_and_a
     await world.worker(work).run("agent-1")
 
     assert (await world.durable.get("agent-1")).state.status is status
+
+
+async def test_a_sweep_reaches_every_forgotten_task_however_many_others_wait() -> None:
+    """A task behind thousands of others is found, and so is one that was there before them."""
+    world = World(lambda: now)
+    now, asked = 1_000.0, 3 * SWEEP_BATCH
+    first = make_row("agent-first", spec(), now=0.0)
+    parked = replace(first.state, status=TaskStatus.WAITING_PERMISSION)
+    for number in range(asked):
+        now += 1
+        state = replace(parked, task_id=f"agent-{number}")
+        await world.tasks.save_task(replace(first, state=state))
+    for number in (0, asked // 2, asked - 1):
+        await world.tasks.request_cancel(f"agent-{number}")
+    await world.tasks.save_task(first)
+    await world.tasks.beat("worker-w1")
+
+    watchdog = world.watchdog()
+    for _ in range(4):
+        await watchdog.sweep()
+        now += 1
+        busy = replace(parked, task_id="agent-busy")
+        await world.tasks.save_task(replace(first, state=busy))
+
+    rows = await world.tasks.tasks(statuses=(TaskStatus.QUEUED,))
+    woken = {row.state.task_id for row in rows}
+    assert woken == {"agent-first", "agent-0", f"agent-{asked // 2}", f"agent-{asked - 1}"}
+    assert len(world.queue.waiting) == len(woken)

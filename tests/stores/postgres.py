@@ -24,6 +24,8 @@ class Server:
 
     folder: Path
     programs: Path
+    fsync: bool = False
+    """Wait for the disk at each commit; tests need not survive the end of the machine."""
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://clew@/{database}?host={self.folder}"
@@ -36,7 +38,9 @@ class Server:
         return self.url(name)
 
     def start(self) -> None:
-        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off"
+        fsync = "on" if self.fsync else "off"
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder}"
+        options += f" -c fsync={fsync}"
         self.control("-o", options, "-l", str(self.folder / "log"), "start")
 
     def control(self, *arguments: str) -> None:
@@ -44,7 +48,7 @@ class Server:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
+def server(*, fsync: bool = False) -> Iterator[Server]:
     """Run a server, or skip the test where PostgreSQL is not installed."""
     programs = _programs()
     if programs is None:
@@ -53,7 +57,7 @@ def server() -> Iterator[Server]:
     user = _user()
     if user is not None:
         shutil.chown(folder, user)
-    made = Server(folder, programs)
+    made = Server(folder, programs, fsync=fsync)
     data = folder / "data"
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder)

@@ -5,6 +5,7 @@ import argparse
 from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
 from clew.cli.mcp_arguments import add_mcp
 from clew.cli.plugin_arguments import add_plugin
+from clew.cli.serve_arguments import add_serve
 from clew.cli.simulate_arguments import add_simulate
 from clew.core.permissions import PermissionMode
 
@@ -21,6 +22,7 @@ SUMMARIES = {
     "permissions": "show what was decided",
     "plugin": "install plugins",
     "schedule": "run prompts regularly",
+    "serve": "serve sessions over HTTP",
     "sessions": "manage stored sessions",
     "simulate": "compare strategies",
     "worker": "run durable agents",
@@ -46,6 +48,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "permissions": _add_permissions,
         "plugin": add_plugin,
         "schedule": _add_schedule,
+        "serve": add_serve,
         "sessions": _add_sessions,
         "simulate": add_simulate,
         "worker": _add_worker,

@@ -17,7 +17,7 @@ from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
 from clew.context.todo_list import update_todos
 from clew.context.truncation import apply_replacement
-from clew.context.withdrawn import find_withdrawn
+from clew.context.withdrawn import Withdrawn, drop_usage, find_changed, find_withdrawn
 from clew.core.entries import (
     Body,
     Cleared,
@@ -159,29 +159,29 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     """Compute the view after all `entries`; `meter` measures texts."""
     entries = list(entries)
-    gone = find_withdrawn(entries)
-    view = View(meter=meter)
-    is_prompt_undone = False
+    return continue_fold(View(meter=meter), entries, find_withdrawn(entries))
+
+
+def continue_fold(
+    view: View, entries: Iterable[Entry], gone: Withdrawn, *, is_prompt_undone: bool = False
+) -> View:
+    """Compute the view after `entries`, which follow those of `view`.
+
+    Args:
+        view: The view before them.
+        entries: The entries to apply.
+        gone: Which of them have no effect.
+        is_prompt_undone: The last message before them was undone.
+    """
     for entry in entries:
         if isinstance(entry.body, MessageAdded):
             is_prompt_undone = entry.id in gone.undone
         if gone.counts(entry):
-            view = view.apply(_drop_usage(entry) if gone.is_stale(entry) else entry)
+            view = view.apply(drop_usage(entry) if entry.id in gone.stale else entry)
         elif entry.id in gone.undone and not is_prompt_undone:
             # What a prompt that did not fit caused is undone with it; nobody asked for that.
-            view = replace(view, restored=view.restored | _find_changed(entry))
+            view = replace(view, restored=view.restored | find_changed(entry))
     return view
-
-
-def _find_changed(entry: Entry) -> frozenset[EntryId]:
-    """Return the messages that an entry removes or replaces."""
-    match entry.body:
-        case Compacted(dropped=dropped, replaced=replaced):
-            return frozenset((*dropped, *(change.entry_id for change in replaced)))
-        case ResultsCleared(replaced=replaced):
-            return frozenset(change.entry_id for change in replaced)
-        case _:
-            return frozenset()
 
 
 def advance(view: View, journal: Sequence[Entry]) -> View:
@@ -193,13 +193,6 @@ def advance(view: View, journal: Sequence[Entry]) -> View:
     if isinstance(newest.body, Undone | Rewound):
         return fold(journal, meter=view.meter)
     return view.apply(newest)
-
-
-def _drop_usage(entry: Entry) -> Entry:
-    """Drop a count that was made under an entry that was undone later."""
-    if isinstance(entry.body, MessageAdded) and entry.body.usage is not None:
-        return replace(entry, body=replace(entry.body, usage=None))
-    return entry
 
 
 def _apply(view: View, entry: Entry) -> View:

@@ -17,13 +17,13 @@ def compute_state(
     used. The result is never below `floor`.
     """
     used = max(count_tokens(view), floor)
-    exact = view.anchor is not None and view.anchor.length == len(view.items) and used > floor
+    exact = is_counted(view) and used > floor
     return ContextState(
         max_tokens=window,
         used_tokens=used,
         status=_compare(used / window, thresholds),
         basis=Basis.EXACT if exact else Basis.ESTIMATED,
-        breakdown=_break_down(view, used),
+        breakdown=break_down(view, used),
     )
 
 
@@ -60,13 +60,19 @@ def count_tokens(view: View) -> int:
     return max(0, view.anchor.tokens + since)
 
 
+def is_counted(view: View) -> bool:
+    """Return whether the provider counted the whole view."""
+    return view.anchor is not None and view.anchor.length == len(view.items)
+
+
 def _compare(share: float, thresholds: Thresholds) -> Status:
     if share >= (thresholds.compact or thresholds.block):
         return Status.CRITICAL
     return Status.WARNING if share >= thresholds.warn else Status.OK
 
 
-def _break_down(view: View, used: int) -> Breakdown:
+def break_down(view: View, used: int) -> Breakdown:
+    """Divide the used tokens among the categories, by the estimate of each."""
     totals = view.items.totals
     hidden = view.calibration.overhead / view.calibration.rate
     shares = (

@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.entries import (
+    Compacted,
     Entry,
+    MessageAdded,
     ModeChanged,
     PinChanged,
     ReasoningDropped,
+    ResultsCleared,
     Rewound,
     SetupChanged,
     Undone,
@@ -24,18 +28,16 @@ class Withdrawn(Struct, frozen=True, kw_only=True):
 
     undone: Mapping[EntryId, EntryId]
     """Each undone entry, with the entry that undid it."""
-    rewound: frozenset[EntryId]
-    """Entries after the point of a rewind."""
+    rewound: Mapping[EntryId, EntryId]
+    """Each entry after the point of a rewind, with that rewind."""
+    stale: frozenset[EntryId]
+    """Entries that were written under an entry that was undone later."""
 
     def counts(self, entry: Entry) -> bool:
         """Return whether an entry still has an effect."""
         if entry.id in self.rewound:
             return isinstance(entry.body, _LASTING)
         return entry.id not in self.undone
-
-    def is_stale(self, entry: Entry) -> bool:
-        """Return whether an entry was written under an entry that was undone later."""
-        return any(target < entry.id < undo for target, undo in self.undone.items())
 
 
 def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
@@ -44,11 +46,12 @@ def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
     It reads from the end: an undo or rewind that was itself undone has no effect.
     """
     undone: dict[EntryId, EntryId] = {}
-    rewound: set[EntryId] = set()
+    rewound: dict[EntryId, EntryId] = {}
+    rewind = EntryId(0)
     back_to: EntryId | None = None
     for entry in reversed(entries):
         if back_to is not None and entry.id >= back_to:
-            rewound.add(entry.id)
+            rewound[entry.id] = rewind
             continue
         if entry.id in undone:
             continue
@@ -56,7 +59,40 @@ def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
             case Undone(target=target):
                 undone[target] = entry.id
             case Rewound(before=before):
-                back_to = before
+                rewind, back_to = entry.id, before
             case _:
                 pass
-    return Withdrawn(undone=undone, rewound=frozenset(rewound))
+    return Withdrawn(undone=undone, rewound=rewound, stale=_find_stale(entries, undone))
+
+
+def _find_stale(entries: Sequence[Entry], undone: Mapping[EntryId, EntryId]) -> frozenset[EntryId]:
+    """Return the entries between an undone entry and its undo."""
+    if not undone:
+        return frozenset()
+    waiting = sorted(undone, reverse=True)
+    stale: set[EntryId] = set()
+    until = 0
+    for entry in entries:
+        while waiting and waiting[-1] < entry.id:
+            until = max(until, undone[waiting.pop()])
+        if entry.id < until:
+            stale.add(entry.id)
+    return frozenset(stale)
+
+
+def drop_usage(entry: Entry) -> Entry:
+    """Drop the provider's count, if the entry has one."""
+    if isinstance(entry.body, MessageAdded) and entry.body.usage is not None:
+        return replace(entry, body=replace(entry.body, usage=None))
+    return entry
+
+
+def find_changed(entry: Entry) -> frozenset[EntryId]:
+    """Return the messages that an entry removes from the view or replaces there."""
+    match entry.body:
+        case Compacted(dropped=dropped, replaced=replaced):
+            return frozenset((*dropped, *(change.entry_id for change in replaced)))
+        case ResultsCleared(replaced=replaced):
+            return frozenset(change.entry_id for change in replaced)
+        case _:
+            return frozenset()

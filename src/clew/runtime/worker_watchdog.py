@@ -27,7 +27,7 @@ _OPEN = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.WAITING_PERMISSION)
 _LOOKOUTS = 3
 """How many workers look for silent ones at every heartbeat; the others seldom do."""
 _SELDOM = 10
-_SWEEP_BATCH = 500
+SWEEP_BATCH = 500
 
 
 class QueuedRun(Struct, frozen=True, kw_only=True):
@@ -82,6 +82,35 @@ async def find_workers(tasks: TaskStore) -> list[WorkerRow]:
     return [one for one in await tasks.workers() if one.worker.startswith(PREFIX)]
 
 
+class _Walk:
+    """Goes through the tasks in one status, a batch at a time, and then begins anew.
+
+    However many there are, and whatever changes meanwhile, each task that nobody changes is seen:
+    a round has an end, because a task that changes during it is left to the next one.
+    """
+
+    def __init__(self, tasks: TaskStore, status: TaskStatus, *, unchanged_for: float) -> None:
+        self._tasks = tasks
+        self._status = status
+        self._unchanged_for = unchanged_for
+        self._before = 0.0
+        self._last: TaskRow | None = None
+
+    async def next_batch(self) -> list[TaskRow]:
+        """Return the next durable tasks, the longest unchanged first."""
+        rows = await self._read() if self._last is not None else []
+        if not rows:
+            self._last, self._before = None, time.time() - self._unchanged_for
+            rows = await self._read()
+        self._last = rows[-1] if rows else None
+        return [row for row in rows if row.state.durable]
+
+    async def _read(self) -> list[TaskRow]:
+        return await self._tasks.unchanged_tasks(
+            self._status, before=self._before, after=self._last, limit=SWEEP_BATCH
+        )
+
+
 class WorkerWatchdog:
     """Looks for workers that died, on behalf of the worker of that name."""
 
@@ -94,6 +123,7 @@ class WorkerWatchdog:
         self._worker = worker
         self._times = times
         self._skips = 0
+        self._walks = [_Walk(tasks, status, unchanged_for=times.silent_after) for status in _OPEN]
 
     @property
     def is_lookout(self) -> bool:
@@ -122,7 +152,7 @@ class WorkerWatchdog:
         if min(await self._list_workers(), default="") != self._worker:
             return
         runs = await self._queue.find_runs()
-        rows = [row for status in _OPEN for row in await self._list_durable(status)]
+        rows = [row for walk in self._walks for row in await walk.next_batch()]
         # Read last: a worker is in the list before it takes anything.
         alive = await self._list_workers()
         taken = {row.worker for row in rows if row.worker.startswith(PREFIX)}
@@ -136,18 +166,11 @@ class WorkerWatchdog:
     async def _list_workers(self) -> set[str]:
         return {one.worker for one in await find_workers(self._tasks)}
 
-    async def _list_durable(self, status: TaskStatus) -> list[TaskRow]:
-        rows = await self._tasks.tasks(statuses=(status,), limit=_SWEEP_BATCH)
-        return [row for row in rows if row.state.durable]
-
     async def _wake_forgotten(self, rows: Sequence[TaskRow]) -> None:
         """Queue tasks again whose process died before it could do that."""
-        old = time.time() - self._times.silent_after
         waiting = []
         for row in rows:
             is_called = row.answer is not None or row.cancel_requested
-            if row.updated_at >= old:
-                continue
             if row.state.status is TaskStatus.QUEUED:
                 waiting.append(row.state.task_id)
             elif row.state.status is TaskStatus.RUNNING or is_called:

@@ -30,12 +30,14 @@ from clew.extensions.commands.protocol import (
     SetTheme,
     ShowEntry,
 )
+from clew.sdk.context_client import ContextClient
 from clew.sdk.task_client import TaskClient
 from clew.session.history import HistoryEntry
 
 __all__ = [
     "CommandInfo",
     "CommandOutcome",
+    "ContextClient",
     "CopyText",
     "HistoryEntry",
     "NewSession",
@@ -155,6 +157,11 @@ class SessionClient(Protocol):
         """The background tasks of the session."""
         ...
 
+    @property
+    def context(self) -> ContextClient:
+        """The context window of the session."""
+        ...
+
     async def snapshot(self) -> SessionSnapshot:
         """Return the state of the session now."""
         ...
@@ -188,7 +195,8 @@ class SessionClient(Protocol):
         Effects such as another model, name or language are applied here.
 
         Raises:
-            SessionError: There is no such command, or it cannot run now.
+            UnknownCommand: There is no such command.
+            SessionError: It cannot run now.
         """
         ...
 

@@ -5,11 +5,11 @@ socket. It shows that nothing but JSON is needed to use a session, and serves pr
 a session in another thread or task.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from math import inf
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 import msgspec
@@ -21,7 +21,6 @@ from clew.core.events import Envelope
 from clew.core.ids import EntryId, RunId
 from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.permissions import Approval, PermissionMode
-from clew.core.tasks import JobGroupState, JobGroupSummary, JobWaitPolicy, LogPage, TaskState
 from clew.sdk.client import (
     CommandInfo,
     CommandOutcome,
@@ -31,27 +30,23 @@ from clew.sdk.client import (
     SessionClient,
     SessionSnapshot,
 )
+from clew.sdk.client_calls import ContextCalls, TaskCalls
 from clew.sdk.client_json import (
     AnswerParams,
-    CancelTaskParams,
     CompletePathParams,
-    CreateGroupParams,
     ErrorBody,
     ExecuteParams,
-    GroupParams,
     HistoryParams,
     LanguageParams,
-    LogParams,
     ModeParams,
     NameParams,
     NoParams,
-    SendParams,
-    TaskParams,
     call_method,
     decode_error,
     encode_error,
 )
-from clew.sdk.task_client import LOG_LINES, TaskClient
+from clew.sdk.context_client import ContextClient
+from clew.sdk.task_client import TaskClient
 
 _T = TypeVar("_T")
 
@@ -96,10 +91,6 @@ _ToClient: TypeAlias = _Result | _Failure | _Delivery | _End
 _decode_request = JsonDecoder(_ToServer).decode
 _decode_answer = JsonDecoder(_ToClient).decode
 _Send: TypeAlias = Callable[[bytes], None]
-
-
-class _Call(Protocol):
-    async def __call__(self, method: str, params: Struct, result: type[_T]) -> _T: ...
 
 
 async def serve(
@@ -156,7 +147,8 @@ class PipeSession:
         self._ids = count(1)
         self._waiting: dict[int, MemoryObjectSendStream[_ToClient]] = {}
         self._closed = False
-        self.tasks: TaskClient = PipeTasks(self._call)
+        self.tasks: TaskClient = TaskCalls(self._call)
+        self.context: ContextClient = ContextCalls(self._call)
 
     async def snapshot(self) -> SessionSnapshot:
         """Return the state of the session now."""
@@ -281,67 +273,6 @@ class PipeSession:
             self._close(stream_id, answers)
             if not self._closed:
                 self._send(msgspec.json.encode(_Unsubscribe(id=stream_id)))
-
-
-class PipeTasks:
-    """The background tasks of a session behind a pipe."""
-
-    def __init__(self, call: _Call) -> None:
-        self._call = call
-
-    async def list(self) -> tuple[TaskState, ...]:
-        """Return all tasks that are not closed."""
-        return await self._call("tasks.list", NoParams(), tuple[TaskState, ...])
-
-    async def get(self, task_id: str) -> TaskState:
-        """Return a task."""
-        return await self._call("tasks.get", TaskParams(task_id=task_id), TaskState)
-
-    async def cancel(self, task_id: str, *, reason: str = "") -> TaskState:
-        """Cancel a task and wait for its end."""
-        params = CancelTaskParams(task_id=task_id, reason=reason)
-        return await self._call("tasks.cancel", params, TaskState)
-
-    async def close(self, task_id: str) -> TaskState:
-        """Remove a task that has ended from the list."""
-        return await self._call("tasks.close", TaskParams(task_id=task_id), TaskState)
-
-    async def send(self, task_id: str, text: str) -> None:
-        """Pass a message to a task."""
-        await self._call("tasks.send", SendParams(task_id=task_id, text=text), type(None))
-
-    async def read_log(self, task_id: str, *, offset: int = 0, limit: int = LOG_LINES) -> LogPage:
-        """Return a page of a task's log."""
-        params = LogParams(task_id=task_id, offset=offset, limit=limit)
-        return await self._call("tasks.read_log", params, LogPage)
-
-    async def create_group(
-        self,
-        task_ids: Sequence[str],
-        *,
-        policy: JobWaitPolicy = JobWaitPolicy.WAIT_ALL,
-        label: str = "",
-    ) -> JobGroupState:
-        """Group tasks that exist."""
-        params = CreateGroupParams(task_ids=tuple(task_ids), policy=policy, label=label)
-        return await self._call("tasks.create_group", params, JobGroupState)
-
-    async def list_groups(self) -> tuple[JobGroupState, ...]:
-        """Return all groups."""
-        return await self._call("tasks.list_groups", NoParams(), tuple[JobGroupState, ...])
-
-    async def get_group(self, group_id: str) -> JobGroupState:
-        """Return a group."""
-        return await self._call("tasks.get_group", GroupParams(group_id=group_id), JobGroupState)
-
-    async def wait_group(self, group_id: str) -> JobGroupState:
-        """Wait until a group is complete."""
-        return await self._call("tasks.wait_group", GroupParams(group_id=group_id), JobGroupState)
-
-    async def summarize_group(self, group_id: str) -> JobGroupSummary:
-        """Return how the tasks of a group stand."""
-        params = GroupParams(group_id=group_id)
-        return await self._call("tasks.summarize_group", params, JobGroupSummary)
 
 
 @asynccontextmanager

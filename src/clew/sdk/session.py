@@ -16,8 +16,10 @@ from clew.extensions.commands.protocol import Command, CommandResult
 from clew.extensions.skills import Skill
 from clew.providers.protocol import Provider
 from clew.sdk.client import CommandInfo, CommandOutcome, PathMatch, PromptInput, SessionSnapshot
+from clew.sdk.context_client import ContextClient
 from clew.sdk.input_line import describe_command, execute_line
 from clew.sdk.lifecycle import Lifecycle
+from clew.sdk.local_context import LocalContext
 from clew.sdk.options import InteractiveOptions, check_options
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.snapshot import page_history, take_snapshot
@@ -44,6 +46,7 @@ class InteractiveSession:
         self._life = Lifecycle(provider, options)
         self._bus, self._runner = self._life.bus, self._life.runner
         self.tasks: TaskClient = LocalTasks(self._life.open_tasks)
+        self.context: ContextClient = LocalContext(self._life)
 
     async def open(self) -> Self:
         """Read the project and start or reopen the session; calling it again does nothing.
@@ -228,12 +231,11 @@ class InteractiveSession:
 
     async def restore_edit_checkpoint(self, number: int) -> Rewind:
         """Restore the files of the checkpoint with that number; the conversation stays."""
-        entry = await _find_checkpoint(self.session, number)
-        return await self.session.rewind(entry, conversation=False)
+        return await _restore_checkpoint(self.session, number)
 
 
-async def _find_checkpoint(session: Session, number: int) -> EntryId:
+async def _restore_checkpoint(session: Session, number: int) -> Rewind:
     for checkpoint in await session.list_checkpoints():
         if checkpoint.number == number:
-            return checkpoint.entry
+            return await session.rewind(checkpoint.entry, conversation=False)
     raise SessionError(f"there is no checkpoint {number}; list_edit_checkpoints() has them")

@@ -18,9 +18,11 @@ from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import one_line
 from clew.extensions.commands.session import check_session_name
+from clew.extensions.commands.transcript import write_markdown
 from clew.importers.journal import import_session
 from clew.importers.reader import KNOWN_FORMATS, read_session
 from clew.sdk.session_store import MODEL_FIELD, ProjectStore, find_session, project_store
+from clew.session.history import project_history
 from clew.session.recall import RecallAnswer, RecallRequest, SessionRecall
 from clew.stores.protocol import Store
 from clew.stores.record import AGENT_KIND, SearchHit, StoredSession
@@ -76,6 +78,11 @@ class Transcript:
     def export(self) -> Iterator[bytes]:
         """Yield the session as lines of JSON; `import_file` reads them. Skips damaged entries."""
         return export_lines(self.record, self.entries)
+
+    def write_markdown(self) -> str:
+        """Return the conversation as a document for people, without secrets."""
+        title = self.record.name or f"Session {self.record.id}"
+        return write_markdown(title, project_history(self.entries), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ it neither misses nor repeats an event, and says so when the buffer no longer re
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
@@ -174,30 +175,45 @@ class EventBus:
             self._wakeup.set()
 
     async def _stream(self, position: int, *, answering: bool) -> AsyncGenerator[Envelope, None]:
-        self._streams += answering
-        try:
+        with self.attach(answering=answering):
             while True:
-                for envelope in self._after(position):
+                for envelope in self.read(position):
                     position = envelope.seq
                     yield envelope
-                if position < self._seq:
-                    continue
-                if self._closed:
+                if not await self.wait(position):
                     return
-                if self._wakeup is None:
-                    self._wakeup = anyio.Event()
-                await self._wakeup.wait()
+
+    @contextmanager
+    def attach(self, *, answering: bool = True) -> Iterator[None]:
+        """Count a reader as attached: while one is that answers, requests are not denied."""
+        self._streams += answering
+        try:
+            yield
         finally:
             self._streams -= answering
             if self.on_detach is not None:
                 self.on_detach()
 
+    async def wait(self, position: int) -> bool:
+        """Wait until there are events after that number; False when no more will come."""
+        while position == self._seq:
+            if self._closed:
+                return False
+            if self._wakeup is None:
+                self._wakeup = anyio.Event()
+            await self._wakeup.wait()
+        return True
+
     def _start_buffer(self) -> None:
         if self._buffer is None:
             self._buffer = deque(maxlen=self._capacity)
 
-    def _after(self, position: int) -> list[Envelope]:
-        """Return the buffered events after a number, as they are now."""
+    def read(self, position: int) -> list[Envelope]:
+        """Return the events after that number that there are now.
+
+        Raises:
+            EventsExpired: As `events` does.
+        """
         buffered = self._buffer or ()
         missed = self._seq - position
         if missed < 0 or missed > len(buffered):

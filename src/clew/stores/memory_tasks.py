@@ -21,6 +21,7 @@ from clew.stores.task_protocol import (
     question_not_open,
     task_lost,
     task_not_found,
+    task_order,
 )
 
 
@@ -76,6 +77,15 @@ class MemoryTaskStore:
             and worker in (None, row.worker)
         ]
         return sorted(found, key=lambda row: -row.updated_at)[:limit]
+
+    async def unchanged_tasks(
+        self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        place = (-1.0, "") if after is None else task_order(after)
+        rows = [row for row in self._rows.values() if row.state.status is status]
+        found = [row for row in rows if row.updated_at < before and task_order(row) > place]
+        return sorted(found, key=task_order)[:limit]
 
     async def delete_task(self, task_id: str) -> None:
         """Delete a task with its messages."""

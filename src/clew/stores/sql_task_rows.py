@@ -24,6 +24,7 @@ from clew.stores.task_protocol import (
     question_not_open,
     task_lost,
     task_not_found,
+    task_order,
 )
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,11 @@ UPDATE {tasks} SET cancel_requested = 0, request_id = '', question = NULL, answe
 WHERE task_id = :task_id AND (cancel_requested <> 0 OR request_id <> '')
 """
 _FIND = f"SELECT {_COLUMNS} FROM {{tasks}} WHERE task_id = :task_id"  # noqa: S608 - names, no values
+_UNCHANGED = f"""
+SELECT {_COLUMNS} FROM {{tasks}} WHERE status = :status AND updated_at < :before
+    AND (updated_at, task_id) > (:at, :task_id)
+ORDER BY updated_at, task_id LIMIT :limit
+"""  # noqa: S608 - names, no values
 _CLAIMED_BY = f"""
 SELECT pid, started, machine FROM {{tasks}}
 WHERE task_id = :task_id AND NOT {_HAS_ENDED}
@@ -144,12 +150,22 @@ class TaskRows:
         found: list[TaskRow] = []
         for status in statuses:
             wanted = {"status": status.value, "limit": limit, **filters}
-            for row in self._sql.run(connection, statement, **wanted).fetchall():
-                try:
-                    found.append(_row(row))
-                except StoreDamaged as error:
-                    logger.warning("%s", error)
+            found += _read_rows(self._sql.run(connection, statement, **wanted).fetchall())
         return sorted(found, key=lambda row: -row.updated_at)[:limit]
+
+    def list_unchanged(
+        self,
+        connection: SqlConnection,
+        status: TaskStatus,
+        *,
+        before: float,
+        after: TaskRow | None,
+        limit: int,
+    ) -> list[TaskRow]:
+        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        at, task_id = (-1.0, "") if after is None else task_order(after)
+        place = {"status": status.value, "before": before, "at": at, "task_id": task_id}
+        return _read_rows(self._sql.run(connection, _UNCHANGED, limit=limit, **place).fetchall())
 
     def delete(self, connection: SqlConnection, task_id: str) -> None:
         """Delete a task and its messages."""
@@ -286,6 +302,17 @@ def _values(row: TaskRow) -> dict[str, Any]:
         "spec": encode(row.spec),
         "snapshot": row.snapshot,
     }
+
+
+def _read_rows(rows: Sequence[Sequence[Any]]) -> list[TaskRow]:
+    """Return rows as tasks; one that cannot be read is logged and left out."""
+    found: list[TaskRow] = []
+    for row in rows:
+        try:
+            found.append(_row(row))
+        except StoreDamaged as error:
+            logger.warning("%s", error)
+    return found
 
 
 def _row(row: Sequence[Any]) -> TaskRow:

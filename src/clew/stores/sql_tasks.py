@@ -73,6 +73,14 @@ class SqlTaskStore:
             limit=limit,
         )
 
+    async def unchanged_tasks(
+        self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        return await self._database.read(
+            self._tasks.list_unchanged, status, before=before, after=after, limit=limit
+        )
+
     async def delete_task(self, task_id: str) -> None:
         """Delete a task with its messages."""
         await self._database.write(self._tasks.delete, task_id)

@@ -124,6 +124,19 @@ class TaskStore(Protocol):
         """
         ...
 
+    async def unchanged_tasks(
+        self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Return tasks that nobody has changed since a time, the longest unchanged first.
+
+        Args:
+            status: Only tasks in this status.
+            before: Tasks whose `updated_at` is earlier.
+            after: The last task of the page before; None for the first page.
+            limit: How many at most. An empty page is the end; a short one need not be.
+        """
+        ...
+
     async def delete_task(self, task_id: str) -> None:
         """Delete a task with its messages; does nothing when there is none."""
         ...
@@ -224,6 +237,11 @@ class TaskStore(Protocol):
     async def claim_schedule(self, row: ScheduleRow, *, next_at: float, task_id: str) -> bool:
         """Move a schedule to its next time; False when another worker did it first."""
         ...
+
+
+def task_order(row: TaskRow) -> tuple[float, str]:
+    """Return the place of a task among those that `TaskStore.unchanged_tasks` returns."""
+    return row.updated_at, row.state.task_id
 
 
 def task_not_found(task_id: str) -> SessionNotFound:

@@ -138,6 +138,27 @@ async def lists_tasks(tasks: TaskStore) -> None:
     assert await ids(tasks.tasks(statuses=())) == []
 
 
+async def lists_unchanged_tasks(tasks: TaskStore) -> None:
+    """Tasks that nobody changes are listed page by page, the longest unchanged first."""
+    for task_id in "cab":
+        await tasks.save_task(a_task(task_id))
+    await tasks.save_task(a_task("other", status=TaskStatus.RUNNING))
+    await tasks.save_task(a_task("c"))
+    rows = {row.state.task_id: row for row in await tasks.tasks()}
+    order = sorted("abc", key=lambda one: (rows[one].updated_at, one))
+    later = rows["other"].updated_at + 3_600
+
+    pages: list[str] = []
+    page = await tasks.unchanged_tasks(TaskStatus.QUEUED, before=later, limit=2)
+    while page:
+        pages += [row.state.task_id for row in page]
+        page = await tasks.unchanged_tasks(TaskStatus.QUEUED, before=later, after=page[-1], limit=2)
+
+    assert pages == order
+    first = rows[order[0]].updated_at
+    assert await tasks.unchanged_tasks(TaskStatus.QUEUED, before=first, limit=9) == []
+
+
 async def claims_tasks(tasks: TaskStore) -> None:
     """Each claim gets a higher epoch; a task that has ended, or is gone, cannot be claimed."""
     await tasks.save_task(a_task())
@@ -350,6 +371,7 @@ TASK_STORE_CHECKS: tuple[TaskStoreCheck, ...] = (
     keeps_tasks,
     replaces_lone_surrogates,
     lists_tasks,
+    lists_unchanged_tasks,
     claims_tasks,
     refuses_a_worker_that_lost_its_task,
     passes_cancels_on,

@@ -48,12 +48,22 @@ def entry_author(body: Body) -> str:
 def list_entries(entries: Sequence[Entry], most: int) -> list[tuple[EntryId, str, str]]:
     """Return the latest entries, oldest first: number, author and description."""
     first = max(0, len(entries) - most)
+    return [
+        (entry.id, entry_author(entry.body), said)
+        for entry, said in describe_entries(entries, first, len(entries))
+    ]
+
+
+def describe_entries(entries: Sequence[Entry], start: int, stop: int) -> list[tuple[Entry, str]]:
+    """Return the entries between two indices, each with its content on one line."""
+    listed = entries[start:stop]
     before: SetupChanged | None = None
-    found: list[tuple[EntryId, str, str]] = []
-    for at, entry in enumerate(entries):
-        if at >= first:
-            said = _setup(entry.body, before) or describe_entry(entry)
-            found.append((entry.id, entry_author(entry.body), said))
+    if any(isinstance(entry.body, SetupChanged) for entry in listed):
+        earlier = (entry.body for entry in reversed(entries[:start]))
+        before = next((body for body in earlier if isinstance(body, SetupChanged)), None)
+    found: list[tuple[Entry, str]] = []
+    for entry in listed:
+        found.append((entry, _setup(entry.body, before) or describe_entry(entry)))
         if isinstance(entry.body, SetupChanged):
             before = entry.body
     return found

@@ -110,7 +110,7 @@ async def _export(host: CommandHost, arguments: str) -> CommandResult:
             tasks = list_record_fields(read_task_records(host.session.journal.entries))
             text = _write_json({"title": title, "history": history, **tasks}, values)
         else:
-            text = _write_markdown(title, history, values)
+            text = write_markdown(title, history, values)
         with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
             return file.write(text)
 
@@ -137,7 +137,8 @@ def _write_json(document: Mapping[str, object], values: Sequence[str]) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _write_markdown(title: str, history: Sequence[HistoryEntry], values: Sequence[str]) -> str:
+def write_markdown(title: str, history: Sequence[HistoryEntry], values: Sequence[str]) -> str:
+    """Return a conversation as Markdown, without secrets; `values` are secrets of the user."""
     parts = [f"# {one_line(title)}", *(part for item in history for part in _sections(item))]
     return redact("\n\n".join(parts), extra_values=values) + "\n"
 

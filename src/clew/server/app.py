@@ -1,0 +1,131 @@
+"""The aiohttp application: routes, errors as JSON, and the sessions of each user."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+from anyio.abc import TaskGroup
+from msgspec import structs
+
+from clew.sdk.project_stores import ProjectStores
+from clew.sdk.session_store import VARIABLE, separate_address
+from clew.server.access import Access, User, get_user
+from clew.server.access.users import OWNER_USER
+from clew.server.errors import make_error_response
+from clew.server.event_stream import Streams
+from clew.server.live_sessions import LiveSessions
+from clew.server.metrics import Metrics
+from clew.server.openapi import make_document
+from clew.server.options import ServerOptions
+from clew.server.route import BASE, AnyRoute
+from clew.server.routes import ROUTES
+from clew.server.service import Service
+from clew.server.static import add_page
+
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ServerState:
+    """What the application holds while it runs."""
+
+    def __init__(self, options: ServerOptions, tasks: TaskGroup) -> None:
+        self.options = options
+        self.access = Access(options.access) if options.access is not None else None
+        self.metrics = Metrics()
+        self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
+        self._document = msgspec.json.encode(make_document(ROUTES))
+        self._tasks = tasks
+        self._services: dict[User, Service] = {}
+        tasks.start_soon(self.streams.watch)
+
+    def find_service(self, user: User = OWNER_USER) -> Service:
+        """Return what a user may use."""
+        if (found := self._services.get(user)) is None:
+            found = self._services[user] = self._make_service(user)
+        return found
+
+    async def aclose(self) -> None:
+        """End all streams, then close all sessions."""
+        self.streams.stop()
+        for service in self._services.values():
+            await service.sessions.aclose()
+        if self.access is not None:
+            self.access.close()
+
+    def _make_service(self, user: User) -> Service:
+        options = _for_user(self.options, user)
+        roots = options.roots or (options.defaults.cwd,)
+        stores = ProjectStores(
+            [Path(root) for root in roots],
+            environ=options.environ,
+            address=options.defaults.store,
+        )
+        sessions = LiveSessions(stores, self._tasks, options)
+        return Service(
+            sessions=sessions,
+            options=options,
+            streams=self.streams,
+            metrics=self.metrics,
+            document=self._document,
+        )
+
+
+def make_app(state: ServerState) -> web.Application:
+    """Return the application; `state` must be closed by the caller."""
+    app = web.Application(
+        middlewares=[_answer_errors(state)], client_max_size=state.options.max_body
+    )
+    if state.access is not None:
+        state.access.install(app)
+    for route in ROUTES:
+        app.router.add_route(route.method, BASE + route.path, _make_handler(route, state))
+    add_page(app)
+    return app
+
+
+def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        has_user = state.access is not None and not route.open_to_all
+        user = get_user(request) if has_user else OWNER_USER
+        return await route.serve(request, state.find_service(user))
+
+    return handle
+
+
+def _for_user(options: ServerOptions, user: User) -> ServerOptions:
+    """Return the options with a store that no other user has."""
+    if not user.namespace:
+        return options
+    address = separate_address(options.defaults.store, user.namespace, options.environ)
+    return replace(
+        options,
+        defaults=structs.replace(options.defaults, store=address),
+        environ={**options.environ, VARIABLE: address},
+    )
+
+
+def _answer_errors(state: ServerState) -> Middleware:
+    @web.middleware
+    async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        start, status = time.monotonic(), 499
+        try:
+            response = await handler(request)
+        except ConnectionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the server's handler: each error has an answer
+            response = make_error_response(error)
+            status = response.status
+        else:
+            status = response.status
+        finally:
+            resource = request.match_info.route.resource
+            path = resource.canonical if resource is not None else "other"
+            state.metrics.count(request.method, path, status, seconds=time.monotonic() - start)
+        return response
+
+    return answer

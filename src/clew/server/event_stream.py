@@ -1,0 +1,166 @@
+"""Server-sent events: the envelopes of a session as they happen.
+
+A client that reads too slowly holds no memory: it is behind in the buffer of the session, and when
+that no longer reaches back, the stream ends with the error `EventsExpired`. It then takes a new
+snapshot and continues from its `seq`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from clew.core.errors import EventsExpired
+from clew.core.events import Envelope, RunCompleted, RunFailed, RunInterrupted
+from clew.core.ids import RunId
+from clew.sdk.client_json import encode_error
+from clew.sdk.event_reader import EventReader
+from clew.server.live_sessions import LiveSession
+
+EVENT_STREAM = "text/event-stream"
+HEARTBEAT = b": alive\n\n"
+BATCH = 100
+"""Events in one write: what a slow client can make the server hold."""
+_CHECK_SECONDS = 1.0
+
+IsLast: TypeAlias = Callable[[Envelope], bool]
+
+
+class Streams:
+    """The open streams of all clients; they end when the server stops or the client has left.
+
+    Args:
+        heartbeat: Seconds of silence after which a comment is sent.
+        stall: A client that takes nothing for so many seconds is disconnected.
+    """
+
+    def __init__(self, *, heartbeat: float, stall: float) -> None:
+        self.heartbeat = heartbeat
+        self.stall = stall
+        self.sent = 0
+        """Events that were sent to clients."""
+        self._open: dict[anyio.CancelScope, web.Request] = {}
+        self._stopping = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def track(self, request: web.Request) -> Iterator[None]:
+        """Run a stream: it ends, silently, when the client leaves or the server stops."""
+        with anyio.CancelScope() as scope, suppress(ConnectionError):
+            self._open[scope] = request
+            if self._stopping:
+                scope.cancel()
+            try:
+                yield
+            finally:
+                del self._open[scope]
+
+    def stop(self) -> None:
+        """End all streams, also those that start later."""
+        self._stopping = True
+        for scope in self._open:
+            scope.cancel()
+
+    async def watch(self) -> None:
+        """End the streams of clients that have left; aiohttp tells only those who write."""
+        while True:
+            await anyio.sleep(_CHECK_SECONDS)
+            for scope, request in list(self._open.items()):
+                if request.transport is None or request.transport.is_closing():
+                    scope.cancel()
+
+
+class EventResponse:
+    """One stream of server-sent events to one client."""
+
+    def __init__(self, request: web.Request, streams: Streams) -> None:
+        self._request = request
+        self._streams = streams
+        self.response = web.StreamResponse(
+            headers={
+                "Content-Type": EVENT_STREAM,
+                "Cache-Control": "no-store",
+                "X-Accel-Buffering": "no",
+            }
+        )
+
+    async def start(self) -> None:
+        """Send the headers."""
+        await self.response.prepare(self._request)
+
+    async def send_value(self, name: str, value: object) -> None:
+        """Send a value that is not an envelope."""
+        data = msgspec.json.encode(value)
+        await self._send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
+
+    async def send_pending(self, live: LiveSession, reader: EventReader) -> None:
+        """Send the envelopes that are there already."""
+        await self.follow(live, reader, wait=False)
+
+    async def follow(
+        self,
+        live: LiveSession,
+        reader: EventReader,
+        *,
+        is_last: IsLast | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Send envelopes until the session is closed, or up to one that `is_last` accepts.
+
+        A client that is too far behind gets the error `EventsExpired` and no more envelopes.
+        """
+        try:
+            while True:
+                batch, has_ended = _cut(reader.read(BATCH), is_last)
+                if batch:
+                    self._streams.sent += len(batch)
+                    await self._send(live.envelopes.join_events(batch))
+                elif not wait or not await self._wait(reader):
+                    return
+                if has_ended:
+                    return
+        except EventsExpired as error:
+            await self.send_value("error", encode_error(error))
+
+    async def _wait(self, reader: EventReader) -> bool:
+        """Wait for more events; sends a comment now and then. False when none will come."""
+        while True:
+            with anyio.move_on_after(self._streams.heartbeat):
+                return await reader.wait()
+            await self._send(HEARTBEAT)
+
+    async def _send(self, data: bytes) -> None:
+        """Send bytes; a client that does not take them is disconnected."""
+        with anyio.move_on_after(self._streams.stall) as scope:
+            await self.response.write(data)
+        if scope.cancelled_caught and self._request.transport is not None:
+            self._request.transport.abort()
+            raise ConnectionResetError("the client takes no data")
+
+
+def _cut(batch: list[Envelope], is_last: IsLast | None) -> tuple[list[Envelope], bool]:
+    """Return the envelopes up to the last one that is wanted, and whether it is among them."""
+    for index, envelope in enumerate(batch if is_last is not None else ()):
+        if is_last is not None and is_last(envelope):
+            return batch[: index + 1], True
+    return batch, False
+
+
+def ends_run(run_id: RunId) -> IsLast:
+    """Return a test for the event that ends a run."""
+
+    def is_end(envelope: Envelope) -> bool:
+        match envelope.event:
+            case RunCompleted(result=result) | RunInterrupted(result=result):
+                return result.run_id == run_id
+            case RunFailed(run_id=failed):
+                return failed == run_id
+            case _:
+                return False
+
+    return is_end

@@ -1,0 +1,245 @@
+"""`LiveSessions`: the sessions that this process has open, by id."""
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
+
+from clew.core.errors import SessionBusy
+from clew.sdk.launch import launch
+from clew.sdk.project_stores import ProjectStores
+from clew.sdk.session import InteractiveSession
+from clew.sdk.session_store import ProjectStore
+from clew.sdk.spec import SessionSpec
+from clew.server.envelope_cache import EnvelopeCache
+from clew.server.errors import RequestError
+from clew.server.options import ServerOptions
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_CHECK = 30.0
+
+
+class LiveSession:
+    """An open session, and how it is used."""
+
+    def __init__(self, client: InteractiveSession) -> None:
+        self.id: str = client.get_session_id()
+        self.client = client
+        self.envelopes = EnvelopeCache()
+        self.users = 0
+        """Requests and streams that use it now."""
+        self.last_used = 0.0
+        self.closing = anyio.Event()
+        """Set to have it closed."""
+        self.closed = anyio.Event()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while it works, waits for an answer, or a client uses it."""
+        client = self.client
+        return bool(self.users or client.is_executing() or client.parts.tasks.list_open())
+
+    @property
+    def questions(self) -> int:
+        """How many permission requests wait for an answer."""
+        return len(self.client.parts.blueprint.requests.pending)
+
+
+class LiveSessions:
+    """Opens sessions when they are first used, and closes those that nobody has used for long.
+
+    Each lives in a task of its own. Permission requests wait while no client is attached: one may
+    come later.
+
+    Args:
+        stores: Where the sessions are.
+        tasks: Where they live.
+        options: What sessions get that a client does not say, and the limits.
+        clock: Seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        stores: ProjectStores,
+        tasks: TaskGroup,
+        options: ServerOptions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stores = stores
+        self._tasks = tasks
+        self._options = options
+        self._clock = clock
+        self._open: dict[str, LiveSession] = {}
+        self._opening: dict[str, anyio.Lock] = {}
+        self._places = 0
+        """Sessions that are open or being opened."""
+        tasks.start_soon(self._close_idle)
+
+    def get(self, session_id: str) -> LiveSession | None:
+        """Return a session if it is open."""
+        found = self._open.get(session_id)
+        return None if found is None or found.closing.is_set() else found
+
+    def list_open(self) -> tuple[LiveSession, ...]:
+        """Return the open sessions."""
+        return tuple(self._open.values())
+
+    @asynccontextmanager
+    async def use(self, session_id: str) -> AsyncGenerator[LiveSession, None]:
+        """Use a session, which is opened if need be; it stays open meanwhile.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            SessionBusy: Another process has it open.
+            RequestError: Too many sessions are open.
+        """
+        live = await self._find(session_id)
+        live.users += 1
+        try:
+            yield live
+        finally:
+            live.users -= 1
+            live.last_used = self._clock()
+
+    async def create(self, spec: SessionSpec) -> LiveSession:
+        """Open a new session; `cwd` is relative to the server's folder.
+
+        Raises:
+            ConfigError: The folder is not served, or no model is known.
+            RequestError: Too many sessions are open.
+        """
+        folder = self.stores.check_folder(spec.cwd)
+        return await self._launch(replace(spec, cwd=str(folder)), self.stores.open(folder))
+
+    async def close(self, session_id: str) -> bool:
+        """Abort what runs in a session and close it; it stays stored. False if it was not open."""
+        live = self._open.get(session_id)
+        if live is None:
+            return False
+        live.closing.set()
+        await live.closed.wait()
+        return True
+
+    async def aclose(self) -> None:
+        """Close every session, and the stores."""
+        for live in self.list_open():
+            live.closing.set()
+        for live in self.list_open():
+            await live.closed.wait()
+        await self.stores.aclose()
+
+    async def adopt(self, client: InteractiveSession) -> LiveSession:
+        """Serve a session that the program has opened, until `close`; the program shuts it down."""
+        live: LiveSession = await self._tasks.start(self._keep, client)
+        return live
+
+    async def _find(self, session_id: str) -> LiveSession:
+        while (live := self._open.get(session_id)) is not None and live.closing.is_set():
+            await live.closed.wait()
+        if live is not None:
+            return live
+        lock = self._opening.setdefault(session_id, anyio.Lock())
+        try:
+            async with lock:
+                return self.get(session_id) or await self._reopen(session_id)
+        finally:
+            if not lock.statistics().tasks_waiting:
+                self._opening.pop(session_id, None)
+
+    async def _reopen(self, session_id: str) -> LiveSession:
+        found = await self.stores.find(session_id)
+        # A stored session keeps its own model and mode.
+        spec = replace(
+            self._options.defaults,
+            cwd=found.record.cwd,
+            resume=session_id,
+            **dict.fromkeys(("provider", "base_url", "model", "permission_mode", "effort"), ""),
+            window=None,
+        )
+        return await self._launch(spec, found.place)
+
+    async def _launch(self, spec: SessionSpec, place: ProjectStore) -> LiveSession:
+        await self._make_room()
+        self._places += 1
+        try:
+            live: LiveSession = await self._tasks.start(self._host, spec, place)
+        except BaseException:
+            self._places -= 1
+            raise
+        return live
+
+    async def _make_room(self) -> None:
+        """Close the session that was unused for longest, if there are too many."""
+        if self._places < self._options.max_sessions:
+            return
+        unused = [live for live in self._open.values() if not live.is_busy]
+        if not unused:
+            raise RequestError(
+                503,
+                f"{self._options.max_sessions} sessions are open and in use, which is the limit;"
+                " close one",
+                kind="TooManySessions",
+            )
+        await self.close(min(unused, key=lambda live: live.last_used).id)
+
+    async def _host(
+        self, spec: SessionSpec, place: ProjectStore, *, task_status: TaskStatus[LiveSession]
+    ) -> None:
+        """Open a session and keep it open until it is closed."""
+        live: LiveSession | None = None
+        try:
+            async with launch(
+                spec,
+                environ=self._options.environ,
+                place=place,
+                services={"wait_for_answers": True},
+            ) as launched:
+                live = self._register(launched.session)
+                task_status.started(live)
+                await live.closing.wait()
+        except Exception:
+            # Before the session is open, this is the answer to the request that opens it.
+            if live is None:
+                raise
+            logger.exception("the session %s has failed", live.id)
+        finally:
+            if live is not None:
+                self._places -= 1
+                self._forget(live)
+
+    async def _keep(
+        self, client: InteractiveSession, *, task_status: TaskStatus[LiveSession]
+    ) -> None:
+        live = self._register(client)
+        task_status.started(live)
+        try:
+            await live.closing.wait()
+        finally:
+            self._forget(live)
+
+    def _register(self, client: InteractiveSession) -> LiveSession:
+        live = LiveSession(client)
+        if live.id in self._open:
+            raise SessionBusy(f"the session {live.id} is open already")
+        live.last_used = self._clock()
+        self._open[live.id] = live
+        return live
+
+    def _forget(self, live: LiveSession) -> None:
+        self._open.pop(live.id, None)
+        live.closing.set()
+        live.closed.set()
+
+    async def _close_idle(self) -> None:
+        while True:
+            await anyio.sleep(min(_LONGEST_CHECK, self._options.idle_seconds / 2))
+            before = self._clock() - self._options.idle_seconds
+            for live in self.list_open():
+                if live.last_used < before and not live.is_busy:
+                    live.closing.set()

@@ -1,0 +1,165 @@
+/**
+ * The session that the page shows: its snapshot, its events and the timeline of its window.
+ *
+ * One object per open session; `close` ends its stream. Views read `store` and call the actions.
+ */
+
+import { api, ApiError } from "./api.js";
+import { followEvents } from "./events.js";
+import { createStore } from "./store.js";
+import { EMPTY_TIMELINE, addToTimeline, touchesTimeline } from "./timeline.js";
+import { addBlock, applyEvent, emptyTranscript, joinSession, prependHistory } from "./transcript.js";
+
+const PAGE = 150;
+const now = () => Date.now() / 1000;
+
+/** @typedef {ReturnType<typeof openSession>} OpenSession */
+
+/** Grows when the list of sessions may have changed: a run began or ended, a session has another name. */
+export const listRevision = createStore(0);
+const LISTED = new Set(["user_message", "complete", "interrupted", "error", "session_update", "permission_request", "permission_resolved"]);
+
+/** Return what is known about a session before its snapshot arrives. @param {string} id */
+function emptyState(id) {
+  return {
+    id,
+    name: "",
+    model: "",
+    mode: "default",
+    cwd: "",
+    effort: "",
+    /** @type {any} */ context: null,
+    transcript: emptyTranscript(),
+    timeline: EMPTY_TIMELINE,
+    /** @type {"connecting" | "live" | "offline"} */ connection: "connecting",
+    /** @type {ApiError | null} */ failure: null,
+    isLoaded: false,
+    isLoadingOlder: false,
+    /** grows when an entry may stand elsewhere than before */ revision: 0,
+  };
+}
+
+/**
+ * Open a session.
+ * @param {string} id
+ */
+export function openSession(id) {
+  const store = createStore(emptyState(id));
+  /** @param {Partial<ReturnType<typeof emptyState>>} fields */
+  const change = (fields) => store.update((state) => ({ ...state, ...fields }));
+  let isClosed = false;
+  /** @type {{stop: () => void} | null} */
+  let stream = null;
+
+  async function load() {
+    const snapshot = await api.snapshot(id);
+    if (isClosed) return;
+    const { name, model, mode, cwd, context, effort } = snapshot;
+    const transcript = joinSession(snapshot, now());
+    change({ name, model, mode, cwd, context, effort, transcript, isLoaded: true, failure: null });
+    await loadTimeline();
+  }
+
+  let isReading = false;
+  let isStale = false;
+  /** Read the points that are new; calls while one is under way are answered together. */
+  async function loadTimeline() {
+    if (isReading) {
+      isStale = true;
+      return;
+    }
+    isReading = true;
+    try {
+      do {
+        isStale = false;
+        const page = await api.timeline(id, store.get().timeline.last);
+        if (isClosed) return;
+        store.update((state) => ({ ...state, timeline: addToTimeline(state.timeline, page), revision: state.revision + 1 }));
+      } while (isStale || store.get().timeline.hasMore);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      // The chart keeps what it has; the connection state says what is wrong.
+    } finally {
+      isReading = false;
+    }
+  }
+
+  /** @param {any[]} envelopes */
+  function receive(envelopes) {
+    let mustRead = false;
+    let isListed = false;
+    store.update((state) => {
+      let { transcript, context } = state;
+      const changed = {};
+      for (const envelope of envelopes) {
+        const { event } = envelope;
+        if (envelope.seq <= transcript.seq) continue;
+        transcript = applyEvent(transcript, envelope);
+        if (envelope.task_id) continue;
+        if (event.event === "context_update") context = event.state;
+        if (event.event === "session_update") {
+          Object.assign(changed, { name: event.name, model: event.model, mode: event.mode });
+        }
+        mustRead ||= touchesTimeline(event);
+        isListed ||= LISTED.has(event.event);
+      }
+      return { ...state, ...changed, transcript, context };
+    });
+    if (mustRead) loadTimeline();
+    if (isListed) listRevision.update((count) => count + 1);
+  }
+
+  load()
+    .then(() => {
+      if (isClosed) return;
+      stream = followEvents(id, {
+        after: () => store.get().transcript.seq,
+        onEnvelopes: receive,
+        onState: (connection, failure) => change({ connection, ...(failure ? { failure } : { failure: null }) }),
+        onExpired: load,
+      });
+    })
+    .catch((error) => change({ connection: "offline", failure: error }));
+
+  /** Run an action; a failure becomes a notice in the transcript. @template T @param {() => Promise<T>} action @returns {Promise<T | null>} */
+  async function attempt(action) {
+    try {
+      return await action();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      say(error.message, "error");
+      return null;
+    }
+  }
+
+  /** @param {string} text @param {string} [level] @param {string} [type] */
+  function say(text, level = "info", type = "notice") {
+    store.update((state) => ({ ...state, transcript: addBlock(state.transcript, { type, level, text }, now()) }));
+  }
+
+  return {
+    id,
+    store,
+    attempt,
+    say,
+    reloadTimeline: loadTimeline,
+    /** Load the page of the history before the oldest block; returns whether there was one. */
+    async loadOlder() {
+      const { transcript, isLoadingOlder, isLoaded } = store.get();
+      if (!isLoaded || isLoadingOlder || transcript.firstEntry <= 1) return false;
+      change({ isLoadingOlder: true });
+      const after = Math.max(0, transcript.firstEntry - 1 - PAGE);
+      const items = await attempt(() => api.history(id, after, PAGE * 4));
+      store.update((state) => ({
+        ...state,
+        isLoadingOlder: false,
+        transcript: items ? prependHistory(state.transcript, items) : state.transcript,
+      }));
+      return items !== null;
+    },
+    close() {
+      isClosed = true;
+      stream?.stop();
+    },
+  };
+}
