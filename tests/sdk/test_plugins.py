@@ -281,11 +281,11 @@ async def test_a_plugin_that_cannot_be_loaded_does_not_stop_the_session(place: P
     assert "another plugin is called t too" in said
 
 
-def install(place: Place, root: Path, *, enabled: bool = True, market: str = "") -> None:
+async def install(place: Place, root: Path, *, enabled: bool = True, market: str = "") -> None:
     """Install a plugin for the user, as `clew plugin install` does."""
     folder = place.clew_home / "plugins"
     storage, content = PluginStorage(folder), compute_hash(root)
-    with storage.stage() as staged:
+    async with storage.stage() as staged:
         shutil.copytree(root, staged / "plugin")
         storage.keep(staged / "plugin", content=content, generated=())
     plugin = InstalledPlugin(
@@ -299,7 +299,7 @@ def install(place: Place, root: Path, *, enabled: bool = True, market: str = "")
 
 
 async def test_an_installed_plugin_is_loaded_until_its_files_change(place: Place) -> None:
-    install(place, plugin_in(place, {"commands/build.md": "Build."}))
+    await install(place, plugin_in(place, {"commands/build.md": "Build."}))
 
     async with place.session(["ok"]) as session:
         assert "tools:build" in {one.name for one in await session.commands()}
@@ -310,6 +310,22 @@ async def test_an_installed_plugin_is_loaded_until_its_files_change(place: Place
         assert "tools:build" not in {one.name for one in await session.commands()}
         (said,) = session.parts.warnings
     assert "tools were changed after you installed it" in said
+
+
+async def test_the_context_shows_what_plugins_take_in_every_request(place: Place) -> None:
+    files = {"skills/audit/SKILL.md": command("x", description="audits " * 50)}
+    root = plugin_in(place, files)
+
+    async with place.session(["ok"], plugin_folders=[root]) as session:
+        await session.run("hi")
+        shown = await session.execute_command("context")
+        state = session.get_context_state()
+
+    assert shown is not None
+    counts = {one["name"]: one["tokens"] for one in shown.data["categories"]}  # type: ignore[attr-defined]
+    assert 40 < counts["plugins"] < counts["system"]
+    assert counts["plugins"] + counts["system"] == state.breakdown.system
+    assert "P plugins" in shown.message
 
 
 async def test_a_damaged_registry_does_not_stop_a_session(place: Place) -> None:
@@ -328,7 +344,7 @@ async def test_a_project_enables_a_plugin_only_if_it_is_trusted(
     place: Place, *, accepted: bool
 ) -> None:
     root = plugin_in(place, {"commands/build.md": "Build.", "hooks/hooks.json": hook("touch ran")})
-    install(place, root, enabled=False, market="shop")
+    await install(place, root, enabled=False, market="shop")
     place.write(".claude/settings.json", '{"enabledPlugins": {"tools@shop": true}}')
 
     async with place.session(["ok"], accepted=accepted, environ=ENVIRON) as session:
@@ -372,7 +388,7 @@ async def test_a_disabled_plugin_leaves_prompt_and_tools_byte_for_byte_as_they_w
     before = await ask()
     if by_project:
         place.write(".clew/settings.json", '{"enabledPlugins": {"tools": false}}')
-    install(place, root, enabled=by_project)
+    await install(place, root, enabled=by_project)
     after = await ask()
 
     assert (before.system, before.tools) == (after.system, after.tools)
