@@ -28,6 +28,7 @@
     │   ├── NotAuthenticated     the token is missing, wrong or out of date
     │   ├── AccessDenied         this client must not send this request
     │   ├── RequestTooLarge      the body is larger than the server accepts
+    │   ├── BodyBroken           the body ended early, or is compressed
     │   ├── RequestTooSlow       the body did not arrive in time
     │   ├── RateLimited          too many requests (has `retry_after`)
     │   └── ServerBusy           the server is full (has `retry_after`)
@@ -192,6 +193,10 @@ class AccessDenied(AccessError):
 
 class RequestTooLarge(AccessError):
     """The body of a request is larger than the server accepts."""
+
+
+class BodyBroken(AccessError):
+    """The body of a request ended early, or is compressed."""
 
 
 class RequestTooSlow(AccessError):

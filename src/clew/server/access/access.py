@@ -1,5 +1,6 @@
 """`Access`: the middlewares that stand before every route, and what they share."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -7,9 +8,16 @@ from typing import Any
 
 import anyio
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
-from clew.core.errors import AccessError, NotAuthenticated, RequestTooLarge, RequestTooSlow
+from clew.core.errors import (
+    AccessError,
+    BodyBroken,
+    NotAuthenticated,
+    RequestTooLarge,
+    RequestTooSlow,
+)
 from clew.server.access.audit import AuditLine, AuditLog
 from clew.server.access.authentication import Authenticator, Credentials
 from clew.server.access.connections import ConnectionGuard, find_connection
@@ -33,11 +41,6 @@ _EVENT_STREAM = "text/event-stream"
 def get_user(request: web.Request) -> User:
     """Return who sends a request to a route that needs a token."""
     return request[_USER]
-
-
-def make_middlewares(options: AccessOptions) -> list[Middleware]:
-    """Return the middlewares alone, in their order; `Access.install` does more."""
-    return Access(options).middlewares
 
 
 class Access:
@@ -90,6 +93,9 @@ class Access:
             "max_field_size": limits.max_header,
             "max_line_size": limits.max_header,
             "lingering_time": _LINGER_SECONDS,
+            # A small body can unpack to gigabytes, and aiohttp unpacks before anybody asks.
+            "auto_decompress": False,
+            "logger": _make_logger(),
         }
 
     def make_login_path(self) -> str:
@@ -187,9 +193,12 @@ class Access:
         Raises:
             RequestTooLarge: It is larger than `largest`, or than the application accepts.
             RequestTooSlow: It did not arrive in time.
+            BodyBroken: It ended early, or is compressed.
         """
         if not request.can_read_body:
             return
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise BodyBroken("the body is compressed; send it without Content-Encoding")
         too_large = RequestTooLarge(f"the body is larger than {largest} bytes; send less at once")
         if (request.content_length or 0) > largest:
             raise too_large
@@ -199,6 +208,8 @@ class Access:
                 await request.read()
             except web.HTTPRequestEntityTooLarge as error:
                 raise too_large from error
+            except (ConnectionError, web.RequestPayloadError) as error:
+                raise BodyBroken("the body ended early, or is not what its headers say") from error
         if scope.cancelled_caught:
             raise RequestTooSlow(f"the body did not arrive within {seconds:g} seconds")
 
@@ -234,6 +245,18 @@ class Access:
             self._audit.write_refusal(line)
         else:
             self._audit.write(line)
+
+
+def _make_logger() -> logging.Logger:
+    """Return aiohttp's logger without broken requests: their text may hold a token."""
+    logger = logging.getLogger(f"{__name__}.http")
+    logger.addFilter(_is_worth_a_line)
+    return logger
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | ConnectionError)
 
 
 def _join_headers(request: web.Request) -> Mapping[str, str]:
