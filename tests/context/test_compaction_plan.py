@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
-from clew.context.compaction_plan import compact_by_rules, find_gain_fault
+from clew.context.compaction_plan import compact_by_rules, find_gain_fault, is_worth_a_call
 from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -101,7 +101,7 @@ def test_a_rest_that_begins_with_a_result_can_only_be_kept_whole() -> None:
 
 
 @pytest.mark.req("CMP-4", "STR-9")
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> None:
     done = compacted(entries)
@@ -110,7 +110,7 @@ def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> 
 
 
 @pytest.mark.req("CMP-10")
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) -> None:
     done = compacted(entries)
@@ -123,7 +123,7 @@ def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) ->
 
 
 @pytest.mark.req("CMP-3", "CMP-11")
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_pins_and_the_current_request_survive_ten_compactions(entries: list[Entry]) -> None:
     view = fold(entries)
@@ -368,3 +368,15 @@ def test_a_summary_longer_than_what_it_replaces_is_never_worth_it() -> None:
 
     assert find_gain_fault(body, must=True).endswith("longer than the text it replaces")
     assert find_gain_fault(body, must=False) == "it would save too little"
+
+
+@pytest.mark.req("CMP-9")
+def test_shortening_only_the_summary_is_not_worth_a_call() -> None:
+    view = fold(entries_of(added(user("one"), assistant("two"), user("three"))))
+    words = WrittenSummary(text="many words " * 50, author="rules")
+    plan = Reduce(dropped=(view.items[0], view.items[1]))
+    body = build_compaction(view, plan, words, trigger="auto", strategy="t")
+    after = view.apply(Entry(id=EntryId(6), at=0.0, body=body))
+
+    assert after.items[0].kind is ItemKind.SUMMARY
+    assert not is_worth_a_call(after, Reduce(dropped=(after.items[0],)), BUDGET)

@@ -37,6 +37,7 @@ from clew.stores.memory_tasks import MemoryTaskStore
 from clew.stores.sqlite import SqliteStore
 from clew.stores.task_protocol import TaskRow
 from clew.testing.tasks import a_question, a_task
+from tests.forked_clew import run_clew
 from tests.sdk.places import Place
 from tests.sdk.test_agents import open_session
 
@@ -68,11 +69,8 @@ async def clew(place: Place, *arguments: str, code: int = 0, is_quiet: bool = Fa
     """Run a command in the project, and return what it prints; its messages if it is quiet."""
     env = {"PATH": os.environ["PATH"], "HOME": str(place.home), "COLUMNS": "80"}
     with anyio.fail_after(60):
-        done = await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments],
-            env={**env, "CLEW_HOME": str(place.clew_home), "PYTHONPATH": str(ROOT / "src")},
-            cwd=place.project,
-            check=False,
+        done = await run_clew(
+            arguments, env={**env, "CLEW_HOME": str(place.clew_home)}, cwd=place.project
         )
     assert done.returncode == code, done.stderr
     return (done.stderr if is_quiet else done.stdout).decode()

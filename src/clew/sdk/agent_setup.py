@@ -12,6 +12,7 @@ from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.usage import Spending, Usage
 from clew.extensions.agent_definitions import GENERAL_PURPOSE, AgentDefinition
+from clew.extensions.agent_discovery import find_agent
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.protocol import Provider
@@ -74,7 +75,7 @@ class AgentSetup(Struct, kw_only=True):
         Raises:
             ConfigError: There is none of that name.
         """
-        found = self.definitions.get(name or GENERAL_PURPOSE.name)
+        found = find_agent(self.definitions, name or GENERAL_PURPOSE.name)
         if found is None:
             known = ", ".join(sorted(self.definitions))
             raise ConfigError(f"there is no agent {name!r}; there are: {known}")

@@ -5,14 +5,21 @@ described once. Values are encoded by msgspec.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from clew.core import errors
 from clew.core.context_state import ContextState
-from clew.core.errors import BackgroundTaskError, ClewError, RunError, SessionError
+from clew.core.errors import (
+    BackgroundTaskError,
+    ClewError,
+    ContextError,
+    RunError,
+    SessionError,
+    TaskNotFound,
+)
 from clew.core.ids import EntryId
 from clew.core.json_text import decode_json
 from clew.core.permissions import Approval, PermissionMode
@@ -34,11 +41,26 @@ from clew.sdk.client import (
     SessionSnapshot,
 )
 from clew.sdk.context_client import (
-    ENTRIES_LIMIT,
-    START,
-    TIMELINE_LIMIT,
+    CompactionDetail,
+    CompactionOutcome,
+    CompactionPreview,
+    ContextSimulation,
     ContextTimeline,
     JournalEntry,
+    RecallResult,
+    UndoneChange,
+)
+from clew.sdk.context_params import (
+    CompactParams,
+    EntriesParams,
+    EntryParams,
+    Limit,
+    Position,
+    PreviewParams,
+    RecallParams,
+    SimulateParams,
+    TimelineParams,
+    UndoParams,
 )
 from clew.sdk.task_client import LOG_LINES
 
@@ -83,14 +105,14 @@ class CompletePathParams(Struct, frozen=True, kw_only=True):
     """Parameters of `complete_path`."""
 
     fragment: str
-    limit: int = 20
+    limit: Limit = 20
 
 
 class HistoryParams(Struct, frozen=True, kw_only=True):
     """Parameters of `history`."""
 
-    after: EntryId = EntryId(0)
-    limit: int = 100
+    after: Position = EntryId(0)
+    limit: Limit = 100
 
 
 class TaskParams(Struct, frozen=True, kw_only=True):
@@ -117,8 +139,8 @@ class LogParams(Struct, frozen=True, kw_only=True):
     """Parameters of `tasks.read_log`."""
 
     task_id: str
-    offset: int = 0
-    limit: int = LOG_LINES
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Limit = LOG_LINES
 
 
 class CreateGroupParams(Struct, frozen=True, kw_only=True):
@@ -135,20 +157,6 @@ class GroupParams(Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-class TimelineParams(Struct, frozen=True, kw_only=True):
-    """Parameters of `context.timeline`."""
-
-    after: EntryId = START
-    limit: int = TIMELINE_LIMIT
-
-
-class EntriesParams(Struct, frozen=True, kw_only=True):
-    """Parameters of `context.entries`."""
-
-    after: EntryId = START
-    limit: int = ENTRIES_LIMIT
-
-
 class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error on the wire."""
 
@@ -158,6 +166,8 @@ class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     category: TaskErrorCategory | None = None
     """Of a `BackgroundTaskError`."""
     recoverable: bool = False
+    context: ContextState | None = None
+    """How full the window is, of a `ContextError`."""
 
 
 Call: TypeAlias = Callable[[SessionClient, Any], Awaitable[object]]
@@ -248,6 +258,36 @@ METHODS: dict[str, Method] = {
         list[JournalEntry],
         lambda client, p: client.context.entries(after=p.after, limit=p.limit),
     ),
+    "context.compaction": Method(
+        EntryParams, CompactionDetail, lambda client, p: client.context.compaction(p.entry_id)
+    ),
+    "context.preview": Method(
+        PreviewParams,
+        CompactionPreview,
+        lambda client, p: client.context.preview(strategy=p.strategy),
+    ),
+    "context.compact": Method(
+        CompactParams,
+        CompactionOutcome,
+        lambda client, p: client.context.compact(instructions=p.instructions, force=p.force),
+    ),
+    "context.undo": Method(
+        UndoParams, UndoneChange, lambda client, p: client.context.undo(p.entry_id)
+    ),
+    "context.pin": Method(EntryParams, None, lambda client, p: client.context.pin(p.entry_id)),
+    "context.unpin": Method(EntryParams, None, lambda client, p: client.context.unpin(p.entry_id)),
+    "context.recall": Method(
+        RecallParams,
+        RecallResult,
+        lambda client, p: client.context.recall(p.query, limit=p.limit),
+    ),
+    "context.simulate": Method(
+        SimulateParams,
+        ContextSimulation,
+        lambda client, p: client.context.simulate(
+            p.strategies, window=p.window, max_tokens=p.max_tokens, lookups=p.lookups
+        ),
+    ),
 }
 """Every method but `events`, which is a stream."""
 
@@ -275,16 +315,21 @@ def encode_error(error: ClewError) -> ErrorBody:
     if isinstance(error, BackgroundTaskError):
         kind, again = error.category, error.recoverable
         return ErrorBody(type=name, message=str(error), category=kind, recoverable=again)
-    return ErrorBody(type=name, message=str(error))
+    state = error.state if isinstance(error, ContextError) else None
+    return ErrorBody(type=name, message=str(error), context=state)
 
 
 def decode_error(body: ErrorBody) -> ClewError:
     """Return the exception for an error from the wire: the same class where that is possible."""
+    if body.type == TaskNotFound.__name__:
+        return TaskNotFound(body.message)
     if body.category is not None:
         return BackgroundTaskError(
             body.message, category=body.category, recoverable=body.recoverable
         )
     found = getattr(errors, body.type, None)
+    if body.context is not None and isinstance(found, type) and issubclass(found, ContextError):
+        return found(body.message, state=body.context)
     if isinstance(found, type) and issubclass(found, ClewError):
         try:
             return found(body.message)

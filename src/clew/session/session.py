@@ -29,7 +29,7 @@ from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
 from clew.session.state import ThresholdShares
-from clew.session.turn import make_prompt
+from clew.session.turn import Prepare, make_prompt
 from clew.session.window_fit import compact_now, preview
 from clew.tools.protocol import ToolOutput
 
@@ -48,6 +48,8 @@ class RunOptions(TypedDict, total=False):
     attach: bool | str
     """Attach the files and sessions that `@path` and `@session:ID` name: in the prompt, or in
     this text. Default: False."""
+    prepare: Prepare | None
+    """Writes the prompt that the model gets, once the run has begun. Default: None."""
     run_id: RunId | None
     """Names the run in its events. Default: a new id."""
 
@@ -108,7 +110,8 @@ class Session:
         """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
         attach = options.get("attach", False)
-        asked = make_prompt(prompt, raw=raw, display=display, attach=attach)
+        prepare = options.get("prepare")
+        asked = make_prompt(prompt, raw=raw, display=display, attach=attach, prepare=prepare)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
@@ -132,9 +135,9 @@ class Session:
         with self.runs.guard.begin():
             return await compact_now(self.state, instructions, force=force)
 
-    def preview_compaction(self) -> Compacted:
+    def preview_compaction(self, strategy: str = "") -> Compacted:
         """Preview what `compact` would do, with a rule-based summary; changes nothing."""
-        return preview(self.state)
+        return preview(self.state, strategy)
 
     async def set_model(self, model: str, **options: Unpack[ModelOptions]) -> None:
         """Continue with another model; history, rules and pins stay."""
@@ -163,10 +166,10 @@ class Session:
         with self.runs.guard.begin():
             return await edits.run_tool(self.state, name, arguments, said=said)
 
-    async def undo(self) -> Entry:
-        """Undo the newest compaction, clear or rewind; returns the entry that was undone."""
+    async def undo(self, entry_id: EntryId | None = None) -> Entry:
+        """Undo the newest compaction, clear or rewind and return it; `entry_id` must be its id."""
         with self.runs.guard.begin():
-            return await edits.undo(self.state)
+            return await edits.undo(self.state, entry_id)
 
     async def rewind(self, entry_id: int, **options: Unpack[RewindOptions]) -> Rewind:
         """Go back to before an entry, both files and conversation; `undo` reverts it."""
