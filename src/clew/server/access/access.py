@@ -6,23 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-import anyio
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
-from clew.core.errors import (
-    AccessError,
-    BodyBroken,
-    NotAuthenticated,
-    RequestTooLarge,
-    RequestTooSlow,
-)
+from clew.core.errors import AccessError, NotAuthenticated, RequestTooLarge
 from clew.server.access.audit import AuditLine, AuditLog
 from clew.server.access.authentication import Authenticator, Credentials
 from clew.server.access.connections import ConnectionGuard, find_connection
 from clew.server.access.headers import add_headers
-from clew.server.access.limits import Rate, RateLimiter, StreamCounter, group_address
+from clew.server.access.limits import Rate, RateLimiter, StreamCounter, group_address, read_body
 from clew.server.access.login import LOGIN_PATH, LOGOUT_PATH, answer_login, answer_logout
 from clew.server.access.options import AccessOptions
 from clew.server.access.origins import Client, check_host, check_origin, check_path, find_client
@@ -147,9 +140,10 @@ class Access:
         if connection is not None:
             connection.accept()
         self._requests.take(f"user {user.name}")
+        limits = self._options.limits
         streams = websocket or _EVENT_STREAM in headers.get("Accept", "")
         with self._streams.open(user.name) if streams else nullcontext():
-            await self._read_body(request, self._options.limits.max_body)
+            await read_body(request, limits.max_body, seconds=limits.body_seconds)
             return await handler(request)
 
     def _find_user(
@@ -177,7 +171,7 @@ class Access:
                 check_origin(client, request.method, headers)
             if request.can_read_body and request.content_length is None:
                 raise RequestTooLarge("a form needs a Content-Length header")
-            await self._read_body(request, _MAX_FORM)
+            await read_body(request, _MAX_FORM, seconds=self._options.limits.body_seconds)
         if request.path == LOGOUT_PATH:
             return answer_logout(client)
         response = await answer_login(
@@ -186,32 +180,6 @@ class Access:
         if response.status == 401:
             self._failures.take(group_address(client.address))
         return response
-
-    async def _read_body(self, request: web.Request, largest: int) -> None:
-        """Read the body, so that no route waits for a slow one.
-
-        Raises:
-            RequestTooLarge: It is larger than `largest`, or than the application accepts.
-            RequestTooSlow: It did not arrive in time.
-            BodyBroken: It ended early, or is compressed.
-        """
-        if not request.can_read_body:
-            return
-        if request.headers.get("Content-Encoding", "identity") != "identity":
-            raise BodyBroken("the body is compressed; send it without Content-Encoding")
-        too_large = RequestTooLarge(f"the body is larger than {largest} bytes; send less at once")
-        if (request.content_length or 0) > largest:
-            raise too_large
-        seconds = self._options.limits.body_seconds
-        with anyio.move_on_after(seconds) as scope:
-            try:
-                await request.read()
-            except web.HTTPRequestEntityTooLarge as error:
-                raise too_large from error
-            except (ConnectionError, web.RequestPayloadError) as error:
-                raise BodyBroken("the body ended early, or is not what its headers say") from error
-        if scope.cancelled_caught:
-            raise RequestTooSlow(f"the body did not arrive within {seconds:g} seconds")
 
     def _is_public(self, path: str) -> bool:
         options = self._options
