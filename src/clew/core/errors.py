@@ -236,6 +236,10 @@ class SessionClosed(SessionError):
     """The session was shut down and accepts no more prompts."""
 
 
+class ServerUnreachable(SessionError):
+    """A server of sessions does not answer, or something else answers at its address."""
+
+
 class EventsExpired(SessionError):
     """The event buffer does not reach back that far; take a new snapshot."""
 
