@@ -50,7 +50,7 @@ class FoundSession(Struct, frozen=True, kw_only=True):
     excerpt: str
 
 
-class CreateSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session to create; what is left out is as `clew serve` was started."""
 
     cwd: str = ""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 from anyio.abc import TaskGroup
@@ -19,6 +20,7 @@ from clew.server.errors import make_error_response
 from clew.server.event_stream import Streams
 from clew.server.live_sessions import LiveSessions
 from clew.server.metrics import Metrics
+from clew.server.openapi import make_document
 from clew.server.options import ServerOptions
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
@@ -36,6 +38,7 @@ class ServerState:
         self.access = Access(options.access) if options.access is not None else None
         self.metrics = Metrics()
         self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
+        self._document = msgspec.json.encode(make_document(ROUTES))
         self._tasks = tasks
         self._services: dict[User, Service] = {}
         tasks.start_soon(self.streams.watch)
@@ -64,7 +67,11 @@ class ServerState:
         )
         sessions = LiveSessions(stores, self._tasks, options)
         return Service(
-            sessions=sessions, options=options, streams=self.streams, metrics=self.metrics
+            sessions=sessions,
+            options=options,
+            streams=self.streams,
+            metrics=self.metrics,
+            document=self._document,
         )
 
 

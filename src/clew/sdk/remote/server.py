@@ -19,10 +19,10 @@ from clew.sdk.remote.addresses import Address, HttpCall, encode_call, encode_que
 from clew.sdk.remote.connection import ServerConnection, is_loopback
 from clew.sdk.remote.session import ConnectionListener, RemoteSession
 from clew.sdk.server_values import (
-    CreateSession,
     ForkSession,
     FoundSession,
     SessionPage,
+    SessionRequest,
     SessionSummary,
 )
 
@@ -68,7 +68,9 @@ class RemoteServer:
         self._tasks.cancel_scope.cancel()
         return await self._closing.__aexit__(*error)
 
-    async def list(self, *, limit: int = 50, folder: str | None = None) -> tuple[SessionSummary, ...]:
+    async def list(
+        self, *, limit: int = 50, folder: str | None = None
+    ) -> tuple[SessionSummary, ...]:
         """Return the sessions, the last used first.
 
         Args:
@@ -85,13 +87,13 @@ class RemoteServer:
 
     async def create(
         self,
-        wanted: CreateSession | None = None,
+        wanted: SessionRequest | None = None,
         *,
         on_connection: ConnectionListener | None = None,
     ) -> RemoteSession:
         """Create a session and open it."""
         address = Address("POST", "/sessions")
-        call = encode_call(address, "", wanted or CreateSession())
+        call = encode_call(address, "", wanted or SessionRequest())
         snapshot = await self._connection.request(call, SessionSnapshot)
         return self._attach(snapshot.session_id, on_connection)
 

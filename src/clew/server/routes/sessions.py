@@ -10,10 +10,10 @@ from msgspec.structs import asdict, replace
 from clew.core.ids import SessionId
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.server_values import (
-    CreateSession,
     ForkSession,
     FoundSession,
     SessionPage,
+    SessionRequest,
     SessionSummary,
 )
 from clew.sdk.session_admin import (
@@ -90,7 +90,7 @@ async def _search(call: Call[SearchParams, Any]) -> list[FoundSession]:
     return [_describe_hit(hit, call.service) for hit in hits]
 
 
-async def _create(call: Call[NoFields, CreateSession]) -> SessionSnapshot:
+async def _create(call: Call[NoFields, SessionRequest]) -> SessionSnapshot:
     wanted = {key: value for key, value in asdict(call.body).items() if value or key == "cwd"}
     spec = replace(call.service.options.defaults, **wanted)
     live = await call.service.sessions.create(spec)
@@ -195,7 +195,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         summary="Create a session.",
         handle=_create,
         params=NoFields,
-        body=CreateSession,
+        body=SessionRequest,
         result=SessionSnapshot,
         status=201,
         errors=(503,),
