@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.entry_places import find_places
 from clew.context.estimate import text_units
 from clew.context.loss_report import WrittenSummary, build_clearing, build_compaction
 from clew.context.plan import Budget, Reduce
 from clew.context.policy import Thresholds
-from clew.context.standing import find_places
 from clew.context.strategies.tiered import Tiered
 from clew.context.timeline import TimelineLog
 from clew.context.view import View, fold
@@ -157,6 +157,15 @@ def test_every_entry_stands_in_one_place_and_the_view_has_those_in_view(
     assert cleared & messages == set(view.originals)
     for entry_id, place in places.items():
         assert place.by is None or place.by > entry_id
+
+
+def test_a_cleared_result_stays_where_it_is() -> None:
+    change = Replacement(entry_id=EntryId(2), text="[cleared]")
+    cleared = ResultsCleared(replaced=(change,), why="w", trigger="limit")
+
+    places = find_places(entries_of([SETUP, MessageAdded(message=user("hi")), cleared]))
+
+    assert places[EntryId(2)] == EntryPlace(standing=Standing.CLEARED, by=EntryId(3))
 
 
 def test_points_have_the_providers_count_and_the_cost() -> None:

@@ -136,6 +136,9 @@ class SmallHost:
     async def run_agent(self, name: str, prompt: str) -> str:
         return f"{name} did: {prompt}"
 
+    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+        return CommandResult(f"{' '.join(words)}{' (agreed)' if agreed else ''}")
+
     async def run(self, line: str) -> CommandResult:
         """Carry out a line such as `/pin #2`."""
         name, _, arguments = line.removeprefix("/").partition(" ")

@@ -14,6 +14,7 @@ from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
 from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.skill_template import read_skill
@@ -35,6 +36,7 @@ from clew.tools.mcp.values import ServerStatus
 
 if TYPE_CHECKING:
     from clew.runtime.roster import Roster
+    from clew.sdk.plugin_dialog import PluginDialog
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
 
@@ -47,6 +49,7 @@ class SessionCommandHost:
         self._bus = bus
         self._parts: SessionParts | None = None
         self._has_read_usage = False
+        self._plugin_dialog: PluginDialog | None = None
         self.run_skill_as_prompt: SkillRunner | None = None
         """Runs a skill as a prompt of its own; the session sets it."""
 
@@ -159,6 +162,19 @@ class SessionCommandHost:
     def subagents(self) -> Agents:
         """The subagents of the session."""
         return self.parts.agents
+
+    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+        """Carry out an action of `/plugin`.
+
+        Raises:
+            ConfigError: The action failed; the message says why and what to do.
+        """
+        if self._plugin_dialog is None:
+            from clew.sdk.plugin_dialog import PluginDialog  # noqa: PLC0415 - seldom needed
+
+            blueprint = self.parts.blueprint
+            self._plugin_dialog = PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
+        return await self._plugin_dialog.run(words, agreed=agreed)
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.

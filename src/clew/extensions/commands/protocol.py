@@ -273,6 +273,15 @@ class CommandHost(Protocol):
         """The subagents of the session."""
         ...
 
+    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> "CommandResult":
+        """Carry out an action of `/plugin`.
+
+        Args:
+            words: The action and its arguments.
+            agreed: True when the user agrees to what a plugin adds.
+        """
+        ...
+
 
 class SystemCommand(Protocol):
     """A command with code."""
