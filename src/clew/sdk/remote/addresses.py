@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_CONTEXT = "/sessions/{session_id}/context"
 _TASK = "/sessions/{session_id}/tasks/{task_id}"
 _GROUP = "/sessions/{session_id}/groups/{group_id}"
 
@@ -46,9 +47,17 @@ ADDRESSES = {
     "tasks.get_group": Address("GET", _GROUP),
     "tasks.wait_group": Address("POST", f"{_GROUP}/wait"),
     "tasks.summarize_group": Address("GET", f"{_GROUP}/summary"),
-    "context.state": Address("GET", "/sessions/{session_id}/context"),
-    "context.timeline": Address("GET", "/sessions/{session_id}/context/timeline"),
-    "context.entries": Address("GET", "/sessions/{session_id}/context/entries"),
+    "context.state": Address("GET", _CONTEXT),
+    "context.timeline": Address("GET", f"{_CONTEXT}/timeline"),
+    "context.entries": Address("GET", f"{_CONTEXT}/entries"),
+    "context.compaction": Address("GET", f"{_CONTEXT}/compactions/{{entry_id}}"),
+    "context.preview": Address("POST", f"{_CONTEXT}/preview"),
+    "context.compact": Address("POST", f"{_CONTEXT}/compact"),
+    "context.undo": Address("POST", f"{_CONTEXT}/undo"),
+    "context.pin": Address("PUT", f"{_CONTEXT}/pins/{{entry_id}}"),
+    "context.unpin": Address("DELETE", f"{_CONTEXT}/pins/{{entry_id}}"),
+    "context.recall": Address("GET", f"{_CONTEXT}/recall"),
+    "context.simulate": Address("POST", f"{_CONTEXT}/simulation"),
 }
 
 

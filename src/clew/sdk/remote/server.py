@@ -2,19 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-import anyio
-from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.core.ids import EntryId
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.folders import Homes
+from clew.sdk.host import Host
 from clew.sdk.remote.addresses import Address, HttpCall, encode_call, encode_query
 from clew.sdk.remote.connection import ServerConnection, is_loopback
 from clew.sdk.remote.session import ConnectionListener, RemoteSession
@@ -48,8 +46,7 @@ class RemoteServer:
         self, url: str, *, token: str = "", insecure: bool = False, patience: float = 20.0
     ) -> None:
         self._connection = ServerConnection(url, token=token, insecure=insecure, patience=patience)
-        self._tasks: TaskGroup | None = None
-        self._closing = AsyncExitStack()
+        self._host = Host()
 
     @property
     def url(self) -> str:
@@ -57,16 +54,13 @@ class RemoteServer:
         return self._connection.url
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as opening:
-            await opening.enter_async_context(self._connection)
-            self._tasks = await opening.enter_async_context(anyio.create_task_group())
-            self._closing = opening.pop_all()
+        await self._connection.__aenter__()
+        await self._host.start()
         return self
 
-    async def __aexit__(self, *error: Any) -> bool | None:
-        assert self._tasks is not None  # noqa: S101 - set by `__aenter__`
-        self._tasks.cancel_scope.cancel()
-        return await self._closing.__aexit__(*error)
+    async def __aexit__(self, *_: object) -> None:
+        await self._host.aclose()
+        await self._connection.__aexit__()
 
     async def list(
         self, *, limit: int = 50, folder: str | None = None
@@ -139,8 +133,7 @@ class RemoteServer:
         await self._connection.request(call, type(None))
 
     def _attach(self, session_id: str, listener: ConnectionListener | None) -> RemoteSession:
-        assert self._tasks is not None, "use `async with`"  # noqa: S101 - the caller's mistake
-        return RemoteSession(self._connection, session_id, self._tasks, on_connection=listener)
+        return RemoteSession(self._connection, session_id, self._host, on_connection=listener)
 
     async def _get(self, path: str, query: dict[str, Any], result: type[_T]) -> _T:
         call = HttpCall("GET", path, encode_query(query), None)

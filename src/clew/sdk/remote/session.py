@@ -7,7 +7,6 @@ from typing import Any, TypeAlias, TypeVar
 import aiohttp
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from clew.core.errors import ClewError, SessionClosed
@@ -16,6 +15,7 @@ from clew.core.json_text import JsonDecoder, decode_json
 from clew.providers.sse import EventParser, ServerEvent
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.client_json import ErrorBody, NoParams, decode_error
+from clew.sdk.host import Host
 from clew.sdk.remote.addresses import ADDRESSES, HttpCall, encode_call, encode_query
 from clew.sdk.remote.connection import FIRST_WAIT, LONGEST_WAIT, ServerConnection
 from clew.sdk.session_calls import SessionCalls
@@ -33,12 +33,12 @@ class HttpTransport:
         self,
         connection: ServerConnection,
         session_id: str,
-        tasks: TaskGroup,
+        host: Host,
         on_connection: ConnectionListener | None,
     ) -> None:
         self._connection = connection
         self._session_id = session_id
-        self._tasks = tasks
+        self._host = host
         self._on_connection = on_connection
         self._positions: list[_Position] = []
         """Streams that start at the present, which must be known before the next call."""
@@ -51,7 +51,7 @@ class HttpTransport:
 
     def send(self, method: str, params: Struct) -> None:
         """Call a method without waiting for it."""
-        self._tasks.start_soon(self._call_quietly, method, params)
+        self._host.start_soon(self._call_quietly, method, params)
 
     def events(self, *, after: int | None, answering: bool) -> AsyncGenerator[Envelope, None]:
         """Yield the events; a lost connection continues where it ended."""
@@ -74,7 +74,7 @@ class HttpTransport:
                         self._report(connected=True)
                     wait, lost_at = FIRST_WAIT, 0.0
                     async for event in _read_events(content):
-                        if event.name == "end":
+                        if event.name == "stream_end":
                             return
                         envelope = _decode_event(event)
                         if envelope.seq > seq:
@@ -138,11 +138,11 @@ class RemoteSession(SessionCalls):
         self,
         connection: ServerConnection,
         session_id: str,
-        tasks: TaskGroup,
+        host: Host,
         *,
         on_connection: ConnectionListener | None = None,
     ) -> None:
-        super().__init__(HttpTransport(connection, session_id, tasks, on_connection))
+        super().__init__(HttpTransport(connection, session_id, host, on_connection))
         self.session_id = session_id
 
 
@@ -154,7 +154,7 @@ async def _read_events(content: aiohttp.StreamReader) -> AsyncGenerator[ServerEv
 
 
 def _decode_event(event: ServerEvent) -> Envelope:
-    if event.name == "error":
+    if event.name == "stream_error":
         raise decode_error(decode_json(event.data, type=ErrorBody))
     try:
         return _decode_envelope(event.data)
