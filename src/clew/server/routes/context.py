@@ -26,7 +26,6 @@ CONTEXT_ROUTES: tuple[AnyRoute, ...] = (
         f"{_C}/compactions/{{entry_id}}",
         "context.compaction",
         summary="Read what a compaction removed, and its summary.",
-        example=Example(query={"entry_id": "{compaction}"}),
     ),
     make_method_route(
         "POST",
