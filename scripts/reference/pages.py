@@ -270,6 +270,7 @@ PAGES = (
             "clew.testing.recall",
             "clew.testing.shared_stores",
             "clew.testing.tasks",
+            "clew.testing.task_blobs",
             "clew.testing.runners",
             "clew.testing.clock",
             "clew.testing.shared_tasks",

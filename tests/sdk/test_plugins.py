@@ -1,385 +1,395 @@
-"""Installing plugins: from every source, interrupted, at the same time, and in a session."""
+"""Plugins in a session: their commands, agents, hooks and servers, under unambiguous names."""
 
-import json
+import os
+import shutil
 import sys
-import tarfile
-import zipfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from pathlib import Path
-from subprocess import PIPE
+from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
 
-from clew.core.errors import ConfigError
-from clew.extensions.plugins.marketplace import MARKETPLACE_FILE
+from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.extensions.plugins.content import compute_hash
+from clew.extensions.plugins.registry import InstalledPlugin, Registry, put_plugin
 from clew.extensions.plugins.sources import PathSource
-from clew.sdk.folders import Homes
-from clew.sdk.plugin_dialog import PluginDialog
-from clew.sdk.plugins import Plugins, Preparation
-from tests.extensions.archive import ARCHIVE, unpack
-from tests.extensions.git_server import commit_folder, serve_git
-from tests.runtime.repositories import git
+from clew.extensions.plugins.storage import PluginStorage
+from clew.providers.protocol import Request
+from clew.providers.scripted import call_reply
+from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
+from tests.extensions.plugin_files import command, hook, write_plugin
+from tests.sdk.places import Heard, Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PLG-1")]
 
-HOOK = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stop"}]}]}}
+SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "plain_server.py"
+ENVIRON = {"PATH": os.environ["PATH"]}
+NO_SANDBOX = Sandbox(SandboxPolicy(mode=SandboxMode.OFF))
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
+def plugin_in(place: Place, files: Mapping[str, Any], name: str = "tools") -> Path:
+    return write_plugin(place.root / "plugins" / name, {"name": name}, files)
 
 
-def make_plugin(folder: Path, *, name: str = "", version: str = "1") -> Path:
-    manifest = {"name": name or folder.name, "version": version}
-    write(folder / ".claude-plugin" / "plugin.json", json.dumps(manifest))
-    write(folder / "commands" / "greet.md", f"Greet, version {version}")
-    return folder
+class Person:
+    """Answers questions, and remembers them."""
+
+    def __init__(self, approval: Approval) -> None:
+        self.answer = PermissionAnswer(approval=approval)
+        self.asked: list[str] = []
+
+    async def __call__(self, access: Access, question: Decision) -> PermissionAnswer:
+        self.asked.append(access.target)
+        return self.answer
 
 
-@pytest.fixture
-def plugins(tmp_path: Path) -> Plugins:
-    (tmp_path / "project").mkdir()
-    return Plugins(tmp_path / "project", {}, homes=homes(tmp_path))
+def sent(request: Request) -> str:
+    return str(request.messages)
 
 
-def homes(root: Path) -> Homes:
-    return Homes(user=root / "home", clew=root / "home" / ".clew")
-
-
-async def install(plugins: Plugins, text: str | Path) -> Preparation:
-    async with plugins.prepare_install(str(text)) as prepared:
-        await prepared.accept()
-    return prepared
-
-
-def list_ids(plugins: Plugins) -> list[str]:
-    return [row.plugin.id for row in plugins.installed.list() if row.active]
-
-
-def list_staged(root: Path) -> list[Path]:
-    return list((root / "home/.clew/plugins/staging").iterdir())
-
-
-def make_zip(folder: Path) -> Path:
-    path = folder.with_suffix(".zip")
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in folder.rglob("*"):
-            archive.write(file, file.relative_to(folder.parent))
-    return path
-
-
-def make_tar(folder: Path) -> Path:
-    path = folder.with_suffix(".tar.gz")
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(folder, ".")
-    return path
-
-
-@pytest.mark.parametrize("make", [lambda folder: folder, make_zip, make_tar])
-async def test_a_plugin_is_installed_from_a_folder_and_from_archives(
-    make: Callable[[Path], Path], plugins: Plugins, tmp_path: Path
+@pytest.mark.req("CMD-1")
+async def test_the_model_reads_of_skills_commands_and_agents_under_qualified_names(
+    place: Place,
 ) -> None:
-    source = make(make_plugin(tmp_path / "tool"))
-
-    prepared = await install(plugins, source)
-
-    assert prepared.summary.commands == ("greet",)
-    assert list_ids(plugins) == ["tool"]
-    assert list_staged(tmp_path) == []
-
-
-async def test_a_plugin_that_is_not_accepted_leaves_nothing(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    async with plugins.prepare_install(str(make_plugin(tmp_path / "tool"))) as prepared:
-        assert prepared.must_ask
-
-    left = sorted(one.name for one in (tmp_path / "home/.clew/plugins").iterdir())
-    assert left == ["staging"]
-    assert list_staged(tmp_path) == []
-
-
-async def test_a_branch_a_tag_a_commit_and_a_folder_of_a_repository_are_found(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    root = tmp_path / "served"
-    first = commit_folder(make_plugin(root / "tool", version="1"))
-    git(root / "tool", "tag", "v1")
-    git(root / "tool", "checkout", "-q", "-b", "dev")
-    make_plugin(root / "tool", version="2")
-    second = commit_folder(root / "tool")
-    git(root / "tool", "checkout", "-q", "main")
-
-    with serve_git(root) as address:
-        url = f"{address}/tool/.git"
-        versions = [
-            (await install(plugins, f"{url}{mark}")).version
-            for mark in ("", "#dev", "#v1", f"#{second}", f"#{first}")
-        ]
-        with pytest.raises(ConfigError, match="Check the name of the branch or tag"):
-            await install(plugins, f"{url}#absent")
-
-    assert versions == ["1", "2", "1", "2", "1"]
-    assert plugins.installed.get("tool").commit == first
-
-
-async def test_files_of_a_repository_come_as_they_are_stored_and_run_nothing(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    mark = tmp_path / "ran"
-    folder = make_plugin(tmp_path / "tool")
-    write(folder / ".gitattributes", "*.md export-ignore filter=evil ident export-subst\n")
-    write(folder / "commands" / "id.md", "$Id$ $Format:%H$\r\n")
-    commit_folder(folder)
-    git(folder, "config", "uploadpack.packObjectsHook", f"touch {mark}")
-    git(folder, "config", "filter.evil.smudge", f"touch {mark}")
-
-    await install(plugins, f"file://{folder}")
-
-    (file,) = (tmp_path / "home/.clew/plugins/content").glob("*/commands/id.md")
-    assert file.read_bytes() == b"$Id$ $Format:%H$\r\n"
-    assert not mark.exists()
-
-
-async def test_a_link_to_a_shared_folder_of_the_marketplace_is_resolved(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    shop = tmp_path / "shop"
-    write(shop / "shared" / "say.md", "Say it")
-    make_plugin(shop / "plugins" / "tool")
-    (shop / "plugins" / "tool" / "commands" / "say.md").symlink_to("../../../shared/say.md")
-    entry = {"name": "tool", "source": "./plugins/tool"}
-    write(
-        shop / ".claude-plugin" / "marketplace.json",
-        json.dumps({"name": "shop", "plugins": [entry]}),
+    root = plugin_in(
+        place,
+        {
+            "skills/audit/SKILL.md": command("Audit.", description="audits things"),
+            "commands/build.md": command("Build.", description="builds things"),
+            "agents/critic.md": command("Criticise.", description="criticises things"),
+        },
     )
-    commit_folder(shop)
 
-    await plugins.add_marketplace(f"file://{shop}")
+    async with place.session(["ok"], plugin_folders=[root], agents=True) as session:
+        await session.run("hi")
+        listed = {one.name for one in await session.commands()}
 
-    assert (await install(plugins, "tool@shop")).summary.commands == ("greet", "say")
+    system = place.provider.requests[0].system
+    for line in ("tools:audit: audits things", "tools:build: builds", "tools:critic: criticises"):
+        assert line in system
+    assert {"tools:audit", "tools:build"} <= listed
 
 
-async def test_an_entry_of_a_marketplace_describes_a_plugin_without_a_manifest(
-    plugins: Plugins, tmp_path: Path
+@pytest.mark.req("CMD-1")
+@pytest.mark.parametrize("line", ["/tools:build red wall", "/build red wall"])
+async def test_a_command_is_called_by_its_qualified_or_its_short_name(
+    place: Place, line: str
 ) -> None:
-    shop = tmp_path / "shop"
-    write(shop / "things" / "say.md", "Say it")
-    entry = {"name": "tool", "source": "./", "strict": False, "commands": ["./things/say.md"]}
-    content = {"name": "shop", "plugins": [entry]}
-    write(shop / ".claude-plugin" / "marketplace.json", json.dumps(content))
+    body = "Build a $ARGUMENTS with ${CLAUDE_PLUGIN_ROOT}/trowel."
+    root = plugin_in(place, {"commands/build.md": body})
 
-    await plugins.add_marketplace(str(shop))
-    await install(plugins, "tool")
+    async with place.session(["ok"], plugin_folders=[root]) as session:
+        await session.execute_command(*line[1:].split(" ", 1))
 
-    assert plugins.installed.summarize(plugins.installed.get("tool")).commands == ("say",)
+    expected = f"Build a red wall with {root.resolve()}/trowel."
+    assert expected in sent(place.provider.requests[0])
 
 
-_CHILD = """
-import sys, anyio
-from pathlib import Path
-from clew.sdk.folders import Homes
-from clew.sdk.plugins import Plugins
-
-async def main():
-    root = Path(sys.argv[1])
-    homes = Homes(user=root / "home", clew=root / "home" / ".clew")
-    async with Plugins(root / "project", {}, homes=homes).prepare_install(sys.argv[2]):
-        print("staged", flush=True)
-        sys.stdin.read()
-
-anyio.run(main)
-"""
-
-
-async def test_a_killed_installation_leaves_nothing_half_and_the_next_one_cleans_up(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    source = str(make_plugin(tmp_path / "tool"))
-    command = [sys.executable, "-c", _CHILD, str(tmp_path), source]
-    with anyio.fail_after(60), anyio.CancelScope(shield=True):
-        async with await anyio.open_process(command, stdin=PIPE, stdout=PIPE) as child:
-            assert child.stdout is not None
-            assert await child.stdout.receive() == b"staged\n"
-            await install(plugins, make_plugin(tmp_path / "other"))
-            alive = len(list_staged(tmp_path))
-            child.kill()
-
-    installed = list_ids(plugins)
-    await install(plugins, source)
-
-    assert alive == 1
-    assert installed == ["other"]
-    assert list_ids(plugins) == ["other", "tool"]
-    assert list_staged(tmp_path) == []
-
-
-async def test_a_cancelled_installation_leaves_nothing(plugins: Plugins, tmp_path: Path) -> None:
-    source = str(make_plugin(tmp_path / "tool"))
-
-    with anyio.CancelScope() as scope:
-        async with plugins.prepare_install(source):
-            scope.cancel()
-            await anyio.lowlevel.checkpoint()
-
-    assert list_staged(tmp_path) == []
-    assert list_ids(plugins) == []
-
-
-async def test_installations_at_the_same_time_all_count(plugins: Plugins, tmp_path: Path) -> None:
-    same = make_plugin(tmp_path / "same")
-    sources = [make_plugin(tmp_path / f"tool{number}") for number in range(4)]
-
-    async with anyio.create_task_group() as group:
-        for source in (*sources, same, same, same):
-            group.start_soon(install, plugins, source)
-
-    assert list_ids(plugins) == ["same", "tool0", "tool1", "tool2", "tool3"]
-    assert list_staged(tmp_path) == []
-
-
-async def test_folders_that_its_programs_make_do_not_change_a_plugin(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    await install(plugins, make_plugin(tmp_path / "tool"))
-    (root,) = (tmp_path / "home/.clew/plugins/content").iterdir()
-
-    made = write(root / "commands" / "__pycache__" / "x.pyc", "")
-    before = list_ids(plugins)
-    made.rename(root / "commands" / "more.md")
-
-    assert before == ["tool"]
-    assert list_ids(plugins) == []
-
-
-async def test_a_damaged_registry_and_one_of_a_newer_version_say_what_to_do(
-    plugins: Plugins, tmp_path: Path
-) -> None:
-    file = write(tmp_path / "home/.clew/plugins/registry.json", "{")
-
-    with pytest.raises(ConfigError, match="is damaged"):
-        plugins.installed.list()
-    file.write_text('{"version": 2}', encoding="utf-8")
-    with pytest.raises(ConfigError, match="newer version of Clew"):
-        plugins.installed.list()
-
-
-def test_a_registry_of_the_first_version_still_opens(plugins: Plugins, tmp_path: Path) -> None:
-    stored = {
-        "version": 1,
-        "plugins": [
-            {
-                "name": "tool",
-                "marketplace": "shop",
-                "source": {"kind": "git", "url": "https://example.com/x.git", "folder": "a"},
-                "content": "0" * 64,
-            }
-        ],
-        "marketplaces": [{"name": "shop", "source": {"kind": "path", "path": "/srv/shop"}}],
+@pytest.mark.req("CMD-1")
+async def test_built_in_and_project_commands_come_before_those_of_plugins(place: Place) -> None:
+    place.skill("review", "", "The project's own review.")
+    bodies = {
+        "commands/help.md": "The plugin's help.",
+        "commands/review.md": "The plugin's review.",
+        "commands/both.md": "both",
     }
-    write(tmp_path / "home/.clew/plugins/registry.json", json.dumps(stored))
+    roots = [plugin_in(place, bodies), plugin_in(place, {"commands/both.md": "both"}, "more")]
 
-    (row,) = plugins.installed.list()
+    async with place.session(["1", "2", "3"], plugin_folders=roots) as session:
+        said = [one for one in session.parts.warnings if "plugin" in one]
+        for name in ("review", "tools:review", "tools:help"):
+            await session.execute_command(name)
+        built_in = await session.execute_command("help")
+        assert await session.execute_command("both") is None
 
-    assert (row.plugin.id, row.plugin.scope, row.plugin.enabled) == ("tool@shop", "user", True)
-    assert "are missing; repair it with: clew plugin update tool@shop" in row.problem
-
-
-Dialog = Callable[..., Awaitable[str]]
-
-
-@pytest.fixture
-def dialog(tmp_path: Path) -> Dialog:
-    (tmp_path / "project").mkdir()
-    made = PluginDialog(tmp_path / "project", homes(tmp_path), {})
-
-    async def run(*words: str, agreed: bool = False) -> str:
-        return (await made.run(words, agreed=agreed)).message
-
-    return run
-
-
-async def test_a_session_shows_a_plugin_first_and_installs_what_was_shown(
-    dialog: Dialog, tmp_path: Path
-) -> None:
-    source = make_plugin(tmp_path / "tool")
-    write(source / "hooks" / "hooks.json", json.dumps(HOOK))
-
-    shown = await dialog("install", str(source))
-    write(source / "commands" / "more.md", "More")
-    changed = await dialog("install", str(source), agreed=True)
-    installed = await dialog("install", str(source), agreed=True)
-
-    assert "    Stop: echo stop\n" in shown
-    assert shown.endswith(f"to agree, type: /plugin install --yes {source}")
-    assert "2 commands: greet, more" in changed
-    assert changed.endswith(f"to agree, type: /plugin install --yes {source}")
-    assert installed.endswith("installed tool 1; new sessions load it in all folders")
-
-
-async def test_a_session_has_every_action(dialog: Dialog, tmp_path: Path) -> None:
-    source = make_plugin(tmp_path / "tool")
-    content = {"name": "shop", "plugins": [{"name": "tool", "source": "./tool"}]}
-    write(tmp_path / ".claude-plugin" / "marketplace.json", json.dumps(content))
-
-    said = [
-        await dialog("marketplace", "add", str(tmp_path)),
-        await dialog("marketplace", "search", "tool"),
-        await dialog("install", "tool@shop", agreed=True),
-        await dialog("list"),
-        await dialog("show", "tool"),
-        await dialog("disable", "tool"),
-        await dialog("enable", "tool"),
-        await dialog("update"),
-        await dialog("remove", "tool"),
-        await dialog("validate", str(source)),
-        await dialog("marketplace", "list"),
-        await dialog("marketplace", "update"),
-        await dialog("marketplace", "remove", "shop"),
-    ]
-
-    assert [text.split("\n")[-1].split(" ")[0] for text in said] == [
-        *("install", "tool@shop", "installed", "tool@shop", "", "disabled", "enabled"),
-        *("tool@shop", "removed", "", "shop", "updated", "removed"),
+    assert built_in is not None
+    assert "/compact" in built_in.message
+    first, second, third = map(sent, place.provider.requests)
+    assert "The project's own review." in first
+    assert "The plugin's review." in second
+    assert "The plugin's help." in third
+    assert said == [
+        "/both is not the plugin's: several plugins have that name; type /more:both",
+        "/both is not the plugin's: several plugins have that name; type /tools:both",
+        "/help is not the plugin's: it is a built-in command; type /tools:help",
+        "1 more names that plugins share with others.",
     ]
 
 
-@pytest.mark.skipif(not ARCHIVE.exists(), reason="the archive of real plugins is not here")
-async def test_real_marketplaces_are_added_searched_and_installed_from(
-    plugins: Plugins, tmp_path: Path
+async def test_an_agent_is_started_by_its_qualified_or_its_short_name(place: Place) -> None:
+    files = {"agents/critic.md": command("You criticise.", description="criticises")}
+    root = plugin_in(place, files)
+
+    for name in ("tools:critic", "critic"):
+        reply = call_reply(("Agent", {"subagent_type": name, "prompt": "look", "description": "d"}))
+        async with place.session(
+            [reply, "bad wall", "done"], plugin_folders=[root], agents=True
+        ) as session:
+            await session.run("go")
+        assert place.provider.requests[1].system.startswith("You criticise."), name
+
+
+async def test_hooks_run_with_the_folders_of_the_plugin_also_for_subagents(place: Place) -> None:
+    line = 'printf "%s\\n" "$CLAUDE_PLUGIN_ROOT" "$CLAUDE_PLUGIN_DATA" >> "$CLAUDE_PROJECT_DIR/log"'
+    files = {
+        "hooks/hooks.json": hook(line, "PreToolUse"),
+        "agents/a.md": command("A", description="d"),
+    }
+    root = plugin_in(place, files)
+    place.write("file.txt", "x")
+    read = call_reply(("Read", {"file_path": "file.txt"}))
+    agent = call_reply(("Agent", {"subagent_type": "a", "prompt": "p", "description": "d"}))
+
+    async with place.session(
+        [agent, read, "told", "done"], plugin_folders=[root], agents=True, environ=ENVIRON
+    ) as session:
+        await session.run("go")
+
+    data = place.clew_home / "plugins" / "data" / "tools"
+    lines = (place.project / "log").read_text().splitlines()
+    assert lines == [str(root.resolve()), str(data)] * 2
+
+
+async def test_all_hooks_are_off_when_the_user_says_so(place: Place) -> None:
+    root = plugin_in(place, {"hooks/hooks.json": hook("touch ran")})
+    place.clew_home.mkdir()
+    (place.clew_home / "settings.json").write_text('{"disableAllHooks": true}')
+
+    async with place.session(["ok"], plugin_folders=[root], environ=ENVIRON) as session:
+        await session.run("hi")
+
+    assert not (place.project / "ran").exists()
+
+
+async def test_servers_start_in_a_session_and_their_tools_have_the_plugins_name(
+    place: Place,
 ) -> None:
-    shops = [one.parents[1] for one in unpack(tmp_path / "real").rglob(MARKETPLACE_FILE)]
-    for shop in sorted(shops):
-        await plugins.add_marketplace(str(shop))
+    entry = {"command": sys.executable, "args": ["-S", "${CLAUDE_PLUGIN_ROOT}/server.py"]}
+    files = {".mcp.json": {"plain": entry}, "server.py": SERVER.read_text("utf-8")}
+    root = plugin_in(place, files)
+    place.clew_home.mkdir()
+    rules = '{"mcp": {"startupWait": 60000}, "permissions": {"allow": ["mcp__plugin_tools_plain"]}}'
+    (place.clew_home / "settings.json").write_text(rules)
+    call = call_reply(("mcp__plugin_tools_plain__echo", {"text": "hello"}))
 
-    offers = plugins.marketplaces.search([])
-    local = [one.id for one in offers if isinstance(one.plugin.source, PathSource)]
-    for offer in local:
-        await install(plugins, offer)
+    with anyio.fail_after(60):
+        async with place.session([call, "done"], plugin_folders=[root], environ=ENVIRON) as session:
+            result = await session.run("go")
+            (status,) = session.parts.mcp.source.pool.list_status()  # type: ignore[union-attr]
 
-    assert [one.name for one in plugins.marketplaces.list_known()] == [
-        *("claude-plugins-official", "superpowers-dev", "superpowers-marketplace")
-    ]
-    assert [one.id for one in offers if one.plugin.problem] == []
-    assert (len(offers), len(local)) == (297, 54)
-    assert list_ids(plugins) == sorted(local)
-    assert plugins.marketplaces.search(["hookify"])[0].id == "hookify@claude-plugins-official"
+    assert result.tool_summaries[0].tool_result_data == "hello"
+    assert (status.name, status.origin) == ("plugin:tools:plain", "plugin tools")
+    assert "${CLAUDE_PLUGIN_ROOT}/server.py" in status.target
 
 
-@pytest.mark.skipif(not ARCHIVE.exists(), reason="the archive of real plugins is not here")
-async def test_a_real_marketplace_is_fetched_from_a_repository(
-    plugins: Plugins, tmp_path: Path
+@pytest.mark.req("SKL-1")
+async def test_a_commands_output_stands_in_its_place_once_the_user_allows_it(place: Place) -> None:
+    body = "Branch: !`printf 'm%s' ain > out; cat out`\nYou said $1: !`echo $1`"
+    root = plugin_in(place, {"commands/look.md": body})
+    person = Person(Approval.ONCE)
+
+    async with place.session(
+        ["ok"],
+        plugin_folders=[root],
+        environ=ENVIRON,
+        permission_handler=person,
+        sandbox=NO_SANDBOX,
+    ) as session:
+        await session.execute_command("look", "hi")
+
+    assert person.asked[0] == "printf 'm%s' ain > out; cat out"
+    assert "Branch: main" in sent(place.provider.requests[0])
+    assert "You said hi: hi" in sent(place.provider.requests[0])
+
+
+async def test_a_command_that_is_denied_does_not_run_and_says_so(place: Place) -> None:
+    body = "Before !`touch ran` after.\n\n```sh\n!`touch ran`\n```\n\n```!\ntouch ran\n```\nEnd."
+    root = plugin_in(place, {"commands/look.md": body})
+    person, heard = Person(Approval.NO), Heard()
+
+    session = place.session(
+        ["ok"], plugin_folders=[root], environ=ENVIRON, permission_handler=person
+    )
+    async with session:
+        session.on_any(heard)
+        await session.execute_command("look")
+
+    assert person.asked == ["touch ran", "touch ran"]
+    assert not (place.project / "ran").exists()
+    text = sent(place.provider.requests[0])
+    assert text.count("Permission denied") == 2
+    assert "```sh\\n!`touch ran`\\n```" in text
+    assert heard.names.index("user_message") < heard.names.index("tool_start")
+
+
+async def test_an_argument_never_becomes_a_command(place: Place) -> None:
+    root = plugin_in(place, {"commands/say.md": "Say $ARGUMENTS now."})
+    person = Person(Approval.ONCE)
+
+    async with place.session(["ok"], plugin_folders=[root], permission_handler=person) as session:
+        await session.execute_command("say", "!`touch ran`")
+
+    assert person.asked == []
+    assert "Say !`touch ran` now." in sent(place.provider.requests[0])
+
+
+async def test_the_model_gets_the_output_too_when_it_calls_the_command(place: Place) -> None:
+    root = plugin_in(place, {"commands/look.md": command("It is !`echo dark`.", description="d")})
+    person = Person(Approval.ONCE)
+    call = call_reply(("ExecuteCommand", {"command": "tools:look"}))
+
+    async with place.session(
+        [call, "done"], plugin_folders=[root], environ=ENVIRON, permission_handler=person
+    ) as session:
+        result = await session.run("go")
+
+    assert "It is dark" in result.tool_summaries[0].tool_result_data
+
+
+async def test_files_that_a_command_names_are_read_as_far_as_a_call_would_be(place: Place) -> None:
+    place.write("notes.txt", "inside the project")
+    secret = place.root / "secret.txt"
+    secret.write_text("SECRET")
+    root = plugin_in(place, {"commands/look.md": f"Read @notes.txt and @$1 and @{secret}"})
+    place.write("typed.txt", "typed by the user")
+    person = Person(Approval.NO)
+
+    async with place.session(["ok"], plugin_folders=[root], permission_handler=person) as session:
+        await session.execute_command("look", "typed.txt")
+
+    text = sent(place.provider.requests[0])
+    assert "inside the project" in text
+    assert "typed by the user" in text
+    assert "SECRET" not in text
+    assert person.asked == [str(secret)]
+
+
+async def test_a_plugin_that_cannot_be_loaded_does_not_stop_the_session(place: Place) -> None:
+    broken = write_plugin(place.root / "plugins" / "broken", "{")
+    twins = [plugin_in(place, {"commands/a.md": "a"}, "t")]
+    twins.append(write_plugin(place.root / "plugins" / "u", {"name": "t"}, {"bin/x": "x"}))
+
+    async with place.session(["ok"], plugin_folders=[broken, *twins]) as session:
+        await session.run("hi")
+        said = "\n".join(session.parts.warnings)
+
+    assert "is not loaded: .claude-plugin/plugin.json is not valid JSON" in said
+    assert "another plugin is called t too" in said
+
+
+async def install(place: Place, root: Path, *, enabled: bool = True, market: str = "") -> None:
+    """Install a plugin for the user, as `clew plugin install` does."""
+    folder = place.clew_home / "plugins"
+    storage, content = PluginStorage(folder), compute_hash(root)
+    async with storage.stage() as staged:
+        shutil.copytree(root, staged / "plugin")
+        storage.keep(staged / "plugin", content=content, generated=())
+    plugin = InstalledPlugin(
+        name=root.name,
+        marketplace=market,
+        enabled=enabled,
+        source=PathSource(path=str(root)),
+        content=content,
+    )
+    Registry(folder).change(lambda before: put_plugin(before, plugin))
+
+
+async def test_an_installed_plugin_is_loaded_until_its_files_change(place: Place) -> None:
+    await install(place, plugin_in(place, {"commands/build.md": "Build."}))
+
+    async with place.session(["ok"]) as session:
+        assert "tools:build" in {one.name for one in await session.commands()}
+
+    (content,) = (place.clew_home / "plugins" / "content").iterdir()
+    (content / "commands" / "build.md").write_text("Something else.")
+    async with place.session(["ok"]) as session:
+        assert "tools:build" not in {one.name for one in await session.commands()}
+        (said,) = session.parts.warnings
+    assert "tools were changed after you installed it" in said
+
+
+async def test_the_context_shows_what_plugins_take_in_every_request(place: Place) -> None:
+    files = {"skills/audit/SKILL.md": command("x", description="audits " * 50)}
+    root = plugin_in(place, files)
+
+    async with place.session(["ok"], plugin_folders=[root]) as session:
+        await session.run("hi")
+        shown = await session.execute_command("context")
+        state = session.get_context_state()
+
+    assert shown is not None
+    counts = {one["name"]: one["tokens"] for one in shown.data["categories"]}  # type: ignore[attr-defined]
+    assert 40 < counts["plugins"] < counts["system"]
+    assert counts["plugins"] + counts["system"] == state.breakdown.system
+    assert "P plugins" in shown.message
+
+
+async def test_a_damaged_registry_does_not_stop_a_session(place: Place) -> None:
+    folder = place.clew_home / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "registry.json").write_text("{")
+
+    async with place.session(["ok"]) as session:
+        (said,) = session.parts.warnings
+
+    assert said.startswith("no plugin is loaded: ")
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_project_enables_a_plugin_only_if_it_is_trusted(
+    place: Place, *, accepted: bool
 ) -> None:
-    shop = next(unpack(tmp_path / "real").rglob("obra__superpowers"))
-    commit = commit_folder(shop)
+    root = plugin_in(place, {"commands/build.md": "Build.", "hooks/hooks.json": hook("touch ran")})
+    await install(place, root, enabled=False, market="shop")
+    place.write(".claude/settings.json", '{"enabledPlugins": {"tools@shop": true}}')
 
-    await plugins.add_marketplace(f"file://{shop}")
-    prepared = await install(plugins, "superpowers@superpowers-dev")
+    async with place.session(["ok"], accepted=accepted, environ=ENVIRON) as session:
+        await session.run("hi")
+        said = "\n".join(session.parts.warnings)
 
-    assert len(prepared.summary.skills) == 14
-    assert prepared.summary.runs_programs
-    assert plugins.installed.get("superpowers").commit == commit
+    adds = ".claude/settings.json of this folder enables the plugin tools@shop: 1 command, 1 hook"
+    assert (adds in said) is accepted
+    assert (place.project / "ran").exists() is accepted
+
+
+NAMES = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
+PARTS = st.sampled_from(
+    ["skills/{}/SKILL.md", "commands/{}.md", "agents/{}.md", "hooks/hooks.json", ".mcp.json"]
+)
+FOUND: Mapping[str, Any] = {
+    "hooks/hooks.json": hook("touch ran"),
+    ".mcp.json": {"s": {"command": "touch", "args": ["ran"]}},
+}
+
+
+@settings_of_hypothesis(max_examples=6)
+@given(st.lists(st.tuples(PARTS, NAMES), min_size=1, max_size=5), st.booleans())
+async def test_a_disabled_plugin_leaves_prompt_and_tools_byte_for_byte_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory,
+    parts: list[tuple[str, str]],
+    by_project: bool,  # noqa: FBT001 - hypothesis passes positions
+) -> None:
+    place = Place(tmp_path_factory.mktemp("place"))
+    files = {
+        part.format(name): FOUND.get(part) or command("x", description=name) for part, name in parts
+    }
+    root = plugin_in(place, files)
+
+    async def ask() -> Request:
+        async with place.session(["ok"], agents=True, environ=ENVIRON) as session:
+            await session.run("hi")
+            assert not session.parts.scan.plugins.plugins
+        return place.provider.requests[0]
+
+    before = await ask()
+    if by_project:
+        place.write(".clew/settings.json", '{"enabledPlugins": {"tools": false}}')
+    await install(place, root, enabled=by_project)
+    after = await ask()
+
+    assert (before.system, before.tools) == (after.system, after.tools)
+    assert not (place.project / "ran").exists()
