@@ -244,6 +244,10 @@ class SessionClosed(SessionError):
     """The session was shut down and accepts no more prompts."""
 
 
+class ServerUnreachable(SessionError):
+    """A server of sessions does not answer, or something else answers at its address."""
+
+
 class UnknownCommand(SessionError):
     """No command has that name."""
 
