@@ -136,7 +136,7 @@ def test_a_timeline_grows_with_its_journal(entries: list[Entry], data: st.DataOb
     assert ids == sorted(set(ids))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(journals())
 def test_every_entry_stands_in_one_place_and_the_view_has_those_in_view(
     entries: list[Entry],
