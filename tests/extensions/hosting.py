@@ -114,6 +114,7 @@ class SmallHost:
     name: str = ""
     tool_origins: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Sequence[ServerStatus] = ()
+    plugin_units: int = 0
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     tasks: NoTasks = field(default_factory=NoTasks)
     subagents: SmallAgents = field(default_factory=SmallAgents)

@@ -17,11 +17,12 @@ from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
+from clew.extensions.plugins.contribution import estimate_prompt
 from clew.extensions.skill_template import read_skill
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
-from clew.sdk.session_parts import SessionParts
+from clew.sdk.session_parts import SessionParts, offers_agents
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.skill_text import SkillText
@@ -127,6 +128,13 @@ class SessionCommandHost:
         """The MCP servers with their states."""
         mcp = self.parts.mcp
         return mcp.source.pool.list_status() if mcp is not None else ()
+
+    @property
+    def plugin_units(self) -> int:
+        """About how many tokens plugins add to the system prompt."""
+        found = self.parts.scan.plugins
+        agents = found.agents if offers_agents(self.parts.blueprint.options) else {}
+        return estimate_prompt(found.skills, tuple(agents.values()))
 
     @property
     def roster(self) -> "Roster":

@@ -238,6 +238,11 @@ class CommandHost(Protocol):
         ...
 
     @property
+    def plugin_units(self) -> int:
+        """About how many tokens plugins add to the system prompt."""
+        ...
+
+    @property
     def roster(self) -> "Roster":
         """The agents of all sessions that share the store."""
         ...
