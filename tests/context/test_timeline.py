@@ -145,7 +145,7 @@ def test_a_timeline_grows_with_its_journal(entries: list[Entry], data: st.DataOb
     assert ids == sorted(set(ids))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(journals())
 def test_every_entry_stands_in_one_place_and_the_view_has_those_in_view(
     entries: list[Entry],
@@ -166,6 +166,15 @@ def test_every_entry_stands_in_one_place_and_the_view_has_those_in_view(
     assert cleared & messages == set(view.originals)
     for entry_id, place in places.items():
         assert place.by is None or place.by > entry_id
+
+
+def test_a_cleared_result_stays_where_it_is() -> None:
+    change = Replacement(entry_id=EntryId(2), text="[cleared]")
+    cleared = ResultsCleared(replaced=(change,), why="w", trigger="limit")
+
+    places = find_places(entries_of([SETUP, MessageAdded(message=user("hi")), cleared]))
+
+    assert places[EntryId(2)] == EntryPlace(standing=Standing.CLEARED, by=EntryId(3))
 
 
 def test_points_have_the_providers_count_and_the_cost() -> None:
