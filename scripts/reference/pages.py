@@ -28,7 +28,7 @@ PAGES = (
             "clew.sdk.spec",
             "clew.sdk.launch",
             "clew.sdk.host",
-            "clew.sdk.pipe_client:PipeSession,connect,serve",
+            "clew.sdk.pipe_client:connect,serve",
             "clew.sdk.context_client",
             "clew.sdk.client_json",
             "clew.sdk.context_params",

@@ -1,7 +1,9 @@
 """`clew plugin`: install plugins, and ask before anything of them can run."""
 
+import shutil
 import signal
 import sys
+import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -14,6 +16,7 @@ import anyio
 from clew.cli.environment import own_environment
 from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import ConfigError
+from clew.core.redaction import redact
 from clew.core.sanitize import sanitize
 from clew.sdk import plugin_actions
 from clew.sdk.folders import working_folder
@@ -21,6 +24,7 @@ from clew.sdk.plugin_actions import Agree, PluginReply, format_preparation
 from clew.sdk.plugins import Plugins, Preparation
 
 _INTERRUPTED = 130
+_NARROWEST = 40
 
 
 class _Interrupted(Exception):
@@ -39,7 +43,7 @@ def run_plugin(arguments: Namespace) -> int:
         write_err("nothing was installed")
         return _INTERRUPTED
     if arguments.json:
-        print_json({**reply.data, "success": reply.success}, indent=True)
+        print_json({**redact(reply.data), "success": reply.success}, indent=True)
     else:
         _write(reply.lines)
     return 0 if reply.success else 1
@@ -149,7 +153,19 @@ def _search(plugins: Plugins, arguments: Namespace) -> PluginReply:
 
 
 def _write(lines: Iterable[str]) -> None:
-    write_out("".join(f"{sanitize(line)}\n" for line in lines))
+    shown = [sanitize(line) for line in lines]
+    if sys.stdout.isatty():
+        width = max(_NARROWEST, shutil.get_terminal_size().columns)
+        shown = [row for line in shown for row in _wrap(line, width)]
+    write_out("".join(f"{line}\n" for line in shown))
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    """Wrap a line between words; what follows is indented a little more than its start."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [line]
 
 
 _Action: TypeAlias = Callable[[Plugins, Namespace], PluginReply]

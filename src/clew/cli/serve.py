@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
-from clew.cli.streams import write_err
+from clew.cli.streams import print_line, write_err
 from clew.core.errors import ConfigError
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import Homes
@@ -30,8 +30,8 @@ from clew.tui.signals import ending_signals
 
 _SHOWN = 200
 _TLS_NOTE = (
-    "WARNING: this address is reachable from other machines, and HTTP is not encrypted: put a proxy"
-    " with TLS in front (docs/server.md has Caddy and nginx examples), or use --host 127.0.0.1"
+    "WARNING: other machines can reach this address, and HTTP is not encrypted: put a proxy with"
+    " TLS in front (see docs/server-access.md for Caddy and nginx), or use --host 127.0.0.1"
 )
 _TOKEN_PLACE = f"~/.clew/{TOKEN_FILE}"
 
@@ -109,11 +109,11 @@ def run_serve_user(arguments: Namespace) -> int:
         case "add":
             token = users.add(arguments.name)
             write_err(f"user {arguments.name}; the token is shown only now:")
-            print(token)
+            print_line(token)
         case "remove":
             users.remove(arguments.name)
             write_err(f"removed {arguments.name}; the sessions stay stored")
         case _:
             for user in users.list_users():
-                print(f"{user.name}  {user.created}")
+                print_line(f"{user.name}  {user.created}")
     return 0
