@@ -10,6 +10,7 @@ from clew.core.errors import (
     AlreadyRunning,
     ClewError,
     ConfigError,
+    ContextError,
     EventsExpired,
     ProviderError,
     QueueFull,
@@ -40,6 +41,7 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (StoreError, 503),
     (ProviderError, 502),
     (ConfigError, 409),
+    (ContextError, 409),
     (SessionError, 409),
 )
 """The first class that an error is an instance of decides."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import logging
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 
 import anyio
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage
 from anyio.abc import TaskGroup
 
 from clew.core.errors import ConfigError
@@ -18,8 +16,6 @@ from clew.server.app import ServerState, make_app
 from clew.server.options import ServerOptions
 
 _BACKLOG = 1_024
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,8 @@ class RunningServer:
     @property
     def url(self) -> str:
         """The address for a browser on this machine."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.port}"
 
     def make_login_link(self) -> str:
@@ -52,11 +49,9 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
     async with _own_tasks() as tasks:
         state = ServerState(options, tasks)
         app = make_app(state)
-        logger.addFilter(_is_wanted)
         runner = web.AppRunner(
             app,
             access_log=None,
-            logger=logger,
             handle_signals=False,
             shutdown_timeout=options.shutdown_seconds,
             **(state.access.runner_options if state.access is not None else {}),
@@ -72,12 +67,6 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
                 await runner.cleanup()
                 await state.aclose()
             tasks.cancel_scope.cancel()
-
-
-def _is_wanted(record: logging.LogRecord) -> bool:
-    """Leave out of the log what anybody can cause with a request that is not HTTP."""
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, BadHttpMessage)
 
 
 @asynccontextmanager
