@@ -6,6 +6,7 @@
 
 import { api, ApiError } from "./api.js";
 import { followEvents } from "./events.js";
+import { listRevision, touchesList } from "./session_list.js";
 import { createStore } from "./store.js";
 import { EMPTY_TIMELINE, addToTimeline, touchesTimeline } from "./timeline.js";
 import { addBlock, applyEvent, emptyTranscript, joinSession, prependHistory } from "./transcript.js";
@@ -14,10 +15,6 @@ const PAGE = 150;
 const now = () => Date.now() / 1000;
 
 /** @typedef {ReturnType<typeof openSession>} OpenSession */
-
-/** Grows when the list of sessions may have changed: a run began or ended, a session has another name. */
-export const listRevision = createStore(0);
-const LISTED = new Set(["user_message", "complete", "interrupted", "error", "session_update", "permission_request", "permission_resolved"]);
 
 /** Return what is known about a session before its snapshot arrives. @param {string} id */
 function emptyState(id) {
@@ -101,7 +98,7 @@ export function openSession(id) {
           Object.assign(changed, { name: event.name, model: event.model, mode: event.mode });
         }
         mustRead ||= touchesTimeline(event);
-        isListed ||= LISTED.has(event.event);
+        isListed ||= touchesList(event);
       }
       return { ...state, ...changed, transcript, context };
     });

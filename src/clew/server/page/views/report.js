@@ -30,12 +30,17 @@ export function Report({ session, entry, actions, onClose }) {
   useEffect(() => heading.current?.focus(), []);
 
   const isUndone = undoneMarks(timeline.marks).has(entry);
+  // An undo reverts the newest change, so later ones are undone first.
+  const later = timeline.undoable.filter((one) => one > entry).reverse();
   const canUndo = timeline.undoable.includes(entry);
   const undo = async () => {
-    const done = await session.attempt(() => api.undo(session.id, entry).then(() => true));
-    if (done) session.reloadTimeline();
+    for (const one of [...later, entry]) {
+      const done = await session.attempt(() => api.undo(session.id, one).then(() => true));
+      if (!done) break;
+    }
+    session.reloadTimeline();
   };
-  useEffect(() => listenToKeys({ u: () => canUndo && undo() }), [canUndo]);
+  useEffect(() => listenToKeys({ u: () => canUndo && undo() }), [canUndo, later.length]);
   if (!mark) return null;
   const report = details?.report ?? null;
   return html`
@@ -51,7 +56,7 @@ export function Report({ session, entry, actions, onClose }) {
         <${BeforeAfter} mark=${mark} window=${timeline.points[timeline.points.length - 1]?.window ?? 0} />
         <div class="report-actions">
           ${canUndo && html`<button type="button" class="primary" onClick=${undo}><${Icon} name="undo" />Undo<kbd>u</kbd></button>`}
-          <span class="hint">${explainUndo(mark, canUndo, isUndone)}</span>
+          <span class="hint">${explainUndo(mark, canUndo, isUndone, later)}</span>
         </div>
         ${failure && html`<p class="notice error" role="alert">${failure}</p>`}
         ${report && html`<p class="why">${report.why}</p><${Facts} report=${report} />`}
@@ -67,9 +72,10 @@ export function Report({ session, entry, actions, onClose }) {
   `;
 }
 
-/** @param {any} mark @param {boolean} canUndo @param {boolean} isUndone */
-function explainUndo(mark, canUndo, isUndone) {
+/** @param {any} mark @param {boolean} canUndo @param {boolean} isUndone @param {number[]} later */
+function explainUndo(mark, canUndo, isUndone, later) {
   if (isUndone) return "This change was undone; everything it took is back in the window.";
+  if (canUndo && later.length) return `Also undoes what came after it: ${later.map((one) => `#${one}`).join(", ")}.`;
   if (canUndo) return `Returns the window to about ${number(mark.tokens_before)} tokens.`;
   if (mark.kind === "undo") return `Reverted #${mark.target}.`;
   return mark.kind === "model" ? `Continues with ${mark.model}.` : "Nothing is deleted: the journal keeps every entry.";
