@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python scripts/install.py -c constraints.txt
 WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup
 
-.PHONY: run test test-fast check fmt reference requirements recordings attack bench conformance clean
+.PHONY: run test test-fast compiled-tests check fmt reference requirements recordings attack bench conformance clean
 .DEFAULT_GOAL := run
 
 # Compiled test modules and a compiled clew are worth their files: most tests of the command line
@@ -23,7 +23,10 @@ run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal,
 	@$(BIN)/clew models get
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/clew --model smollm2-135m; else $(BIN)/clew demo; fi
 
-test: check  ## set up, check and run all tests
+# The checks use one core. Meanwhile the other one compiles the test modules, which each worker
+# would do for itself otherwise.
+test: $(VENV)/dev.stamp  ## set up, check and run all tests
+	@$(MAKE) --no-print-directory --jobs 2 check compiled-tests
 	@$(BIN)/clew models get
 	@$(BIN)/coverage erase
 	$(PYTEST) -p tests.coverage_plugin
@@ -32,6 +35,9 @@ test: check  ## set up, check and run all tests
 
 test-fast: $(VENV)/dev.stamp  ## the tests that need no process, terminal, database or real model
 	$(PYTEST) -m "not slow" --hypothesis-profile fast
+
+compiled-tests: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null 2>&1 || true  # the run will say why
 
 check: $(VENV)/dev.stamp  ## formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -1,7 +1,6 @@
 """`--log` and `clew log` as a process: written, shown, checked, run again."""
 
 import os
-import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 
 from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
+from tests.forked_clew import run_clew
 
 pytestmark = pytest.mark.anyio
 
@@ -17,9 +17,7 @@ pytestmark = pytest.mark.anyio
 async def clew(*arguments: str | Path, cwd: Path) -> "CompletedProcess[bytes]":
     env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "CLEW_HOME": str(cwd / "clew")}
     with anyio.fail_after(60):
-        return await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *map(str, arguments)], env=env, cwd=cwd, check=False
-        )
+        return await run_clew([*map(str, arguments)], env=env, cwd=cwd)
 
 
 async def recorded(folder: Path, level: str = "raw") -> Path:

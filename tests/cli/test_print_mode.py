@@ -26,6 +26,7 @@ from clew.testing.fake_openai import (
     text_response,
     tool_call_response,
 )
+from tests.forked_clew import run_clew
 
 pytestmark = pytest.mark.anyio
 
@@ -59,9 +60,7 @@ async def clew(
     *arguments: str, env: Mapping[str, str], cwd: Path, typed: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     with anyio.fail_after(60):
-        done = await anyio.run_process(
-            [*CLEW, *arguments], env=env, cwd=cwd, input=typed.encode(), check=False
-        )
+        done = await run_clew(arguments, env=env, cwd=cwd, input=typed.encode())
     return subprocess.CompletedProcess(
         arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
@@ -476,11 +475,12 @@ async def test_a_missing_extra_is_named(home: dict[str, str], folder: Path) -> N
     (folder / "xllamacpp.py").write_text("raise ImportError('not here')", encoding="utf-8")
     env = {**_with_model(home), "PYTHONPATH": str(folder)}
 
-    done = await clew("-p", "hi", env=env, cwd=folder)
+    with anyio.fail_after(60):
+        done = await anyio.run_process([*CLEW, "-p", "hi"], env=env, cwd=folder, check=False)
 
     assert done.returncode == 1
-    assert "clew[embedded]" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert b"clew[embedded]" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.req("HOK-2", "PRM-1")

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from clew.sdk.spec import SessionSpec
 from clew.stores.record import StoredSession
 from clew.stores.transfer import export_lines
 from clew.testing.fake_openai import fake_openai, text_response
+from tests.forked_clew import run_clew
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-2")]
 
@@ -40,13 +40,7 @@ async def clew(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]
     kept = {key: os.environ[key] for key in ("PATH", "LANG", "PYTHONPATH") if key in os.environ}
     env = {**kept, "HOME": str(home), "CLEW_HOME": str(home / "clew")}
     with anyio.fail_after(60):
-        done = await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments],
-            env=env,
-            cwd=folder,
-            check=False,
-            input=b"",
-        )
+        done = await run_clew(arguments, env=env, cwd=folder)
     return subprocess.CompletedProcess(
         arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
     )

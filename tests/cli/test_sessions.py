@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,6 +17,7 @@ from clew.sdk.folders import store_path
 from clew.stores.record import StoredSession
 from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import fake_openai, text_response
+from tests.forked_clew import run_clew
 
 pytestmark = pytest.mark.anyio
 
@@ -30,13 +30,7 @@ async def clew(
     env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "CLEW_HOME": str(cwd / "clew")}
     env["CLEW_STORE"] = store
     with anyio.fail_after(60):
-        return await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments],
-            env=env,
-            cwd=cwd,
-            check=False,
-            input=piped,
-        )
+        return await run_clew(arguments, env=env, cwd=cwd, input=piped)
 
 
 async def out(*arguments: str, cwd: Path) -> list[str]:

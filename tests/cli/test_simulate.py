@@ -3,17 +3,18 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import anyio
 import pytest
 
 from clew.core.entries import Body, MessageAdded, SetupChanged, encode
 from clew.core.ids import CallId
 from clew.core.messages import ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
+from tests.forked_clew import run_clew
 from tests.histories import entries_of
 
 pytestmark = pytest.mark.req("SIM-1")
@@ -22,11 +23,15 @@ ALL = ["none", "eager", "full", "balanced", "lean", "sliding_window", "summarize
 
 
 def simulate(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "clew.cli", "simulate", *map(str, arguments)]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=60, check=False
-    )
+    async def run() -> "subprocess.CompletedProcess[bytes]":
+        named = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        command, env = ["simulate", *map(str, arguments)], {**named, "NO_COLOR": "1"}
+        with anyio.fail_after(60):
+            return await run_clew(command, env=env, cwd=Path.cwd())
+
+    done = anyio.run(run)
+    out, err = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def record(path: Path, *, turns: int = 12, model: str = "gpt-4o") -> Path:

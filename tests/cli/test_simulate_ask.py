@@ -15,6 +15,7 @@ import pytest
 
 from clew.testing.fake_openai import FakeOpenAI, ScriptedResponse, Stall, fake_openai
 from tests.cli.terminal import clew as in_terminal
+from tests.forked_clew import run_clew
 from tests.simulation.examiner import Examiner, make_session, write_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("SIM-1")]
@@ -32,9 +33,11 @@ class Place:
         self.examiner = Examiner()
         self.file = write_session(folder / "session.jsonl", make_session(summary=SUMMARY))
 
+    def arguments(self, *arguments: str, model: str = "gpt-4o") -> list[str]:
+        return ["--base-url", self.url, "simulate", *arguments, "--ask", model]
+
     def command(self, *arguments: str, model: str = "gpt-4o") -> list[str]:
-        clew = [sys.executable, "-m", "clew.cli", "--base-url", self.url]
-        return [*clew, "simulate", *arguments, "--ask", model]
+        return [sys.executable, "-m", "clew.cli", *self.arguments(*arguments, model=model)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -47,12 +50,8 @@ class Place:
         self, *arguments: str, model: str = "gpt-4o"
     ) -> "subprocess.CompletedProcess[str]":
         with anyio.fail_after(60):
-            done = await anyio.run_process(
-                self.command(*arguments, model=model),
-                input=b"",
-                check=False,
-                cwd=self.folder,
-                env=self.environment,
+            done = await run_clew(
+                self.arguments(*arguments, model=model), cwd=self.folder, env=self.environment
             )
         out, err = done.stdout.decode(), done.stderr.decode()
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)

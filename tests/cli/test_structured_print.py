@@ -17,6 +17,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from clew.cli.input_stream import AbortLine, AnswerLine, InputLine, PromptLine, read_input
 from clew.core.permissions import Approval
 from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
+from tests.forked_clew import run_clew
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("CLI-2")]
 
@@ -38,13 +39,7 @@ async def clew(
     *arguments: str, folder: Path, typed: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     with anyio.fail_after(60):
-        done = await anyio.run_process(
-            [*CLEW, *arguments],
-            env=environ(folder),
-            cwd=folder,
-            input=typed.encode(),
-            check=False,
-        )
+        done = await run_clew(arguments, env=environ(folder), cwd=folder, input=typed.encode())
     return subprocess.CompletedProcess(
         arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
     )

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -36,6 +35,7 @@ from clew.providers.scripted import ScriptedProvider
 from clew.session.calibrations import CalibrationFile
 from clew.session.history import get_messages_for_api
 from clew.stores.sqlite import SqliteStore
+from tests.forked_clew import run_clew
 
 VERSION = "0.1.0"
 FIXTURES = Path(__file__).parent / "fixtures" / VERSION
@@ -127,12 +127,7 @@ class Copy:
             "TZ": "UTC",
         }
         with anyio.fail_after(60):
-            return await anyio.run_process(
-                [sys.executable, "-m", "clew.cli", *map(str, arguments)],
-                env=env,
-                cwd=cwd or self.project,
-                check=False,
-            )
+            return await run_clew([*map(str, arguments)], env=env, cwd=cwd or self.project)
 
     def plain(self, value: object) -> Any:
         """Return a value as JSON holds it, without the folder that it was read in."""

@@ -24,7 +24,7 @@ steps = st.tuples(
 
 
 @pytest.mark.req("CMP-8")
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(steps, max_size=60))
 def test_summaries_stay_a_small_share_of_the_calls_and_of_the_tokens(
     loop: list[tuple[int, float, int, int]],

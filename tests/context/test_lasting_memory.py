@@ -37,7 +37,7 @@ def work(number: int, size: int) -> list[Message]:
 
 
 @pytest.mark.req("CMP-16", "CMP-7")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(requests, st.integers(0, 60)), min_size=6, max_size=12, unique=True),
     st.sampled_from([Tiered(), Summarize()]),

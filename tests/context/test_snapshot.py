@@ -108,7 +108,7 @@ def equal(one: View | None, other: View) -> bool:
 
 
 @pytest.mark.req("STO-3")
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(journals())
 def test_a_view_comes_back_from_its_snapshot_as_it_was(entries: list[Entry]) -> None:
     view = fold(entries)

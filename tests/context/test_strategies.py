@@ -332,7 +332,7 @@ def test_a_quick_look_finds_what_is_wrong() -> None:
     assert is_valid([])
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(histories(min_turns=1), st.data())
 def test_a_conversation_with_holes_is_repaired(entries: list[Entry], data: st.DataObject) -> None:
     messages = [item.message for item in fold(entries).items]

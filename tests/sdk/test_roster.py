@@ -37,6 +37,7 @@ from clew.stores.memory_tasks import MemoryTaskStore
 from clew.stores.sqlite import SqliteStore
 from clew.stores.task_protocol import TaskRow
 from clew.testing.tasks import a_question, a_task
+from tests.forked_clew import run_clew
 from tests.sdk.places import Place
 from tests.sdk.test_agents import open_session
 
@@ -68,11 +69,8 @@ async def clew(place: Place, *arguments: str, code: int = 0, is_quiet: bool = Fa
     """Run a command in the project, and return what it prints; its messages if it is quiet."""
     env = {"PATH": os.environ["PATH"], "HOME": str(place.home), "COLUMNS": "80"}
     with anyio.fail_after(60):
-        done = await anyio.run_process(
-            [sys.executable, "-m", "clew.cli", *arguments],
-            env={**env, "CLEW_HOME": str(place.clew_home), "PYTHONPATH": str(ROOT / "src")},
-            cwd=place.project,
-            check=False,
+        done = await run_clew(
+            arguments, env={**env, "CLEW_HOME": str(place.clew_home)}, cwd=place.project
         )
     assert done.returncode == code, done.stderr
     return (done.stderr if is_quiet else done.stdout).decode()
@@ -295,6 +293,9 @@ def test_a_list_fits_into_its_width_whatever_the_names_are() -> None:
         lines = format_roster(entries, now=100.0, width=width)
         assert all(columns(line) <= width for line in lines)
         assert not any("\x1b" in line for line in lines)
+    worked = replace(entries[0], task=replace(state, worked_seconds=25.0))
+    _, head, *_ = format_roster([worked, *entries[1:]], now=100.0)
+    assert head.endswith("25 s of 90 s")
     heading, head, *_ = format_roster(entries, now=100.0)
     assert heading == "working (1)"
     assert head.startswith("  agent-1a2b3c4d    reviewer: 計算機")

@@ -13,6 +13,7 @@ from clew.core.errors import ConfigError, SessionBusy, StoreUnavailable
 from clew.core.ids import EntryId, SessionId
 from clew.core.messages import user
 from clew.providers.scripted import ScriptedProvider
+from clew.sdk.session_store import separate_address
 from clew.session.session import Session
 from clew.stores.leases import LEASE_TIMEOUT, SessionHeld
 from clew.stores.postgres import PostgresStore
@@ -200,6 +201,18 @@ async def test_tables_live_beside_those_of_others(postgres: Server, url: str) ->
     await apart.create(RECORD)
     await beside.aclose()
     await apart.aclose()
+
+
+@pytest.mark.req("SRV-3")
+async def test_each_user_of_a_server_has_a_schema_that_is_made_when_needed(url: str) -> None:
+    ann, bob = (PostgresStore(separate_address(url, name, {})) for name in ("ann-1", "bob-2"))
+
+    await ann.create(RECORD)
+
+    assert await bob.sessions() == []
+    assert [record.id for record in await ann.sessions()] == [RECORD.id]
+    await ann.aclose()
+    await bob.aclose()
 
 
 @pytest.mark.req("STO-4")

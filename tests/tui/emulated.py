@@ -22,6 +22,7 @@ import anyio.abc
 import pyte
 
 from tests.cli.terminal import CTRL_C, CTRL_D, IN_TERMINAL
+from tests.forked_clew import run_clew
 
 __all__ = ["CTRL_C", "CTRL_D", "DOWN", "ENTER", "ESC", "TAB", "UP", "Person", "Place", "clew_for"]
 
@@ -64,13 +65,7 @@ class Place:
     async def runs(self, *arguments: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
         """Run `clew` without a terminal."""
         with anyio.fail_after(60):
-            done = await anyio.run_process(
-                [sys.executable, "-m", "clew.cli", *arguments],
-                env=self.env,
-                cwd=self.project,
-                input=typed.encode(),
-                check=False,
-            )
+            done = await run_clew(arguments, env=self.env, cwd=self.project, input=typed.encode())
         return subprocess.CompletedProcess(
             arguments, done.returncode, done.stdout.decode(), done.stderr.decode()
         )

@@ -18,8 +18,10 @@ from clew.cli.streams import write_err
 from clew.core.errors import ConfigError
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import Homes
-from clew.server.access import AccessOptions, load_token
+from clew.server.access import AccessOptions, Limits, UsersFile, load_token, replace_token
 from clew.server.access.audit import AUDIT_FILE
+from clew.server.access.connections import raise_file_limit
+from clew.server.access.origins import is_loopback, parse_networks
 from clew.server.access.tokens import TOKEN_FILE
 from clew.server.access.users import USERS_FILE
 from clew.server.options import ServerOptions
@@ -27,11 +29,17 @@ from clew.server.run import run_server
 from clew.tui.signals import ending_signals
 
 _SHOWN = 200
+_TLS_NOTE = (
+    "WARNING: this address is reachable from other machines, and HTTP is not encrypted: put a proxy"
+    " with TLS in front (docs/server.md has Caddy and nginx examples), or use --host 127.0.0.1"
+)
 _TOKEN_PLACE = f"~/.clew/{TOKEN_FILE}"
 
 
 def run_serve(arguments: Namespace) -> int:
-    """Serve until Ctrl-C or SIGTERM; returns the exit code."""
+    """Serve until Ctrl-C or SIGTERM, or manage the users; returns the exit code."""
+    if arguments.action == "user":
+        return run_serve_user(arguments)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.DEBUG if "CLEW_DEBUG" in os.environ else logging.WARNING,
@@ -49,6 +57,8 @@ async def _serve(options: ServerOptions, open_page: bool) -> int:  # noqa: FBT00
             write_err(f"serving sessions of {sanitize_line(roots, _SHOWN)}")
             write_err(f"open {(link := server.make_login_link())}  (works once)")
             write_err(f"API: {server.url}/api/v1/openapi.json, token in {_TOKEN_PLACE}")
+            if not is_loopback(options.host):
+                write_err(_TLS_NOTE)
             write_err("Ctrl-C stops the server; sessions stay stored")
             if open_page:
                 await to_thread.run_sync(webbrowser.open, link, abandon_on_cancel=True)
@@ -64,10 +74,15 @@ def _make_options(arguments: Namespace) -> ServerOptions:
             raise ConfigError(f"--root {sanitize_line(root, _SHOWN)} is not a folder")
     environ = own_environment(arguments) or os.environ
     home = Homes.of(environ).clew
+    token_file = home / TOKEN_FILE
     access = AccessOptions(
-        token=load_token(home / TOKEN_FILE),
+        token=replace_token(token_file) if arguments.new_token else load_token(token_file),
         users_file=home / USERS_FILE,
         audit_file=home / AUDIT_FILE,
+        hosts=frozenset(name.lower() for name in arguments.allow_host),
+        proxies=parse_networks(arguments.trust_proxy),
+        user_header=_check_user_header(arguments),
+        limits=Limits(max_connections=raise_file_limit(Limits().max_connections)),
     )
     return ServerOptions(
         defaults=session_spec(arguments),
@@ -78,3 +93,27 @@ def _make_options(arguments: Namespace) -> ServerOptions:
         port=arguments.port,
         max_sessions=arguments.max_sessions,
     )
+
+
+def _check_user_header(arguments: Namespace) -> str:
+    header: str = arguments.user_header
+    if header and not arguments.trust_proxy:
+        raise ConfigError("--user-header needs --trust-proxy ADDRESS: who may name users?")
+    return header
+
+
+def run_serve_user(arguments: Namespace) -> int:
+    """Add, remove or list users; returns the exit code."""
+    users = UsersFile(Homes.of(own_environment(arguments) or os.environ).clew / USERS_FILE)
+    match arguments.user_action:
+        case "add":
+            token = users.add(arguments.name)
+            write_err(f"user {arguments.name}; the token is shown only now:")
+            print(token)
+        case "remove":
+            users.remove(arguments.name)
+            write_err(f"removed {arguments.name}; the sessions stay stored")
+        case _:
+            for user in users.list_users():
+                print(f"{user.name}  {user.created}")
+    return 0

@@ -39,3 +39,44 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many sessions may be open at once (default: 100)",
     )
+    serve.add_argument(
+        "--new-token",
+        action="store_true",
+        help="replace the token first; the old one and its browsers are signed out",
+    )
+    serve.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name under which clients reach the server; repeatable",
+    )
+    serve.add_argument(
+        "--trust-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="believe the X-Forwarded headers of this address or network; repeatable",
+    )
+    serve.add_argument(
+        "--user-header",
+        default="",
+        metavar="NAME",
+        help="the header in which a trusted proxy names the user",
+    )
+    actions = serve.add_subparsers(dest="action", metavar="{user}")
+    _add_user(actions.add_parser("user", help="add, remove or list users with their own sessions"))
+
+
+def _add_user(user: argparse.ArgumentParser) -> None:
+    user.description = (
+        "Each user has a token and separate sessions. Changes count at once, also for a server"
+        " that runs. Users are not protected from each other's tools: see docs/server.md."
+    )
+    actions = user.add_subparsers(dest="user_action", metavar="{add,remove,list}", required=True)
+    for name, words in (
+        ("add", "add a user, or give one a new token; prints the token"),
+        ("remove", "remove a user; the sessions stay stored"),
+    ):
+        actions.add_parser(name, help=words).add_argument("name", metavar="NAME")
+    actions.add_parser("list", help="list the users")

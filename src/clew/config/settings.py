@@ -227,6 +227,13 @@ class LoadedSettings:
     _user_home: Path = field(repr=False)
     _own_environ: Mapping[str, str] = field(repr=False)
 
+    @property
+    def disables_hooks(self) -> bool:
+        """True when the user disabled all hooks; a project can only disable its own."""
+        return any(
+            layer.data.get("disableAllHooks") for layer in self.layers if not layer.is_project
+        )
+
     def once_accepted(self) -> "LoadedSettings":
         """Return the settings that apply when the user accepts exactly the files that were read."""
         return _combine(

@@ -120,6 +120,10 @@ class Charged(
     usage: Usage | None = None
     cost: float | None = None
     """US dollars; None when the price is unknown."""
+    task_id: str = ""
+    """The durable agent that made the calls; empty for other calls."""
+    through: int = 0
+    """How many entries of that agent's journal are paid with this and the charges before."""
 
 
 class ReasoningDropped(

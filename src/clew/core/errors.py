@@ -36,6 +36,7 @@
         ├── QueueFull            a prompt is waiting already; only one can
         ├── PromptCancelled      a waiting prompt was cancelled
         ├── SessionClosed        the session was shut down
+        ├── UnknownCommand       no command has that name
         ├── EventsExpired        the event buffer does not reach back that far
         ├── RunError             a run that a client waited for failed (has `error_type`)
         ├── NothingToUndo        no compaction or clear is left to undo
@@ -45,7 +46,9 @@
         ├── PromptBlocked        a hook blocked a prompt
         ├── RunStopped           a hook stopped the run
         ├── LoopDetected         the model repeated the same call
-        └── AbortError           the run was aborted; partial output is kept
+        ├── AbortError           the run was aborted; partial output is kept
+        └── BackgroundTaskError  a background task failed (has `category`)
+            └── TaskNotFound     no task or group has that id
 
 A failing tool does not raise: its failure is a `ToolResult` that the model reads.
 Cancellation is never wrapped.
@@ -236,6 +239,10 @@ class SessionClosed(SessionError):
     """The session was shut down and accepts no more prompts."""
 
 
+class UnknownCommand(SessionError):
+    """No command has that name."""
+
+
 class EventsExpired(SessionError):
     """The event buffer does not reach back that far; take a new snapshot."""
 
@@ -303,3 +310,10 @@ class BackgroundTaskError(SessionError):
         self.timeout_reason = timeout_reason
         self.partial = partial
         """What there was of the result."""
+
+
+class TaskNotFound(BackgroundTaskError):
+    """No task, or no group of tasks, has that id."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, category=TaskErrorCategory.VALIDATION)

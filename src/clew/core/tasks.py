@@ -100,6 +100,9 @@ class TaskState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float | None = None
     ended_at: float | None = None
     last_activity_at: float = 0.0
+    worked_seconds: float = 0.0
+    """How long it has worked since it was started or continued with a message, also in processes
+    that ended. Waiting for a place, a worker or an answer does not count."""
     action: str = ""
     """What it does now, such as `Bash make test`."""
     preview: str = ""

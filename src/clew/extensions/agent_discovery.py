@@ -127,6 +127,17 @@ def format_agent_list(agents: Mapping[str, AgentDefinition], *, max_chars: int =
     return format_list(entries, max_chars=max_chars, things="agents")
 
 
+def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:
+    """Return the agent of that name; an agent of a plugin also by its name without the plugin.
+
+    None if there is no such agent, or if several plugins have one.
+    """
+    if name in agents:
+        return agents[name]
+    found = [one for full, one in agents.items() if full.partition(":")[2] == name]
+    return found[0] if name and len(found) == 1 else None
+
+
 def assemble_prompt(
     definition: AgentDefinition, *, claude_md: str, agents_md: str, fork_worker: bool = False
 ) -> str:

@@ -23,6 +23,8 @@ from clew.runtime.watchdogs import describe_timeout, find_timeout, observe, star
 from clew.stores.task_protocol import TaskRow, TaskStore
 
 _CANCELLED = "cancelled"
+_LONGEST_UNSAVED = 15.0
+"""Seconds of work that may be lost with a worker that dies."""
 TAKEOVERS = "takeovers"
 """The key of a row's `spec` with the takeovers since its journal last grew."""
 
@@ -66,7 +68,7 @@ class ClaimedTask:
         self.row = row
         self.request = convert(row.spec["request"], TaskRequest)
         self._limits = self.request.limits or AGENT_LIMITS
-        self._activity = start_activity(self._clock.monotonic())
+        self._activity = start_activity(self._clock.monotonic(), row.state)
         self.stop_reason: StopReason | None = None
         self.seal: Callable[[], None] = _do_nothing
         """Makes the task write nothing more; set as soon as there is something to seal."""
@@ -152,16 +154,25 @@ class ClaimedTask:
     async def save(self) -> None:
         """Write the state, if it has changed and the task is not settled.
 
+        A task that is silent is written now and then: the time that it works must not be lost
+        with its worker.
+
         Raises:
             SessionBusy: Another worker has taken the task.
         """
         async with self._writing:
-            if not self._is_saved and not self._is_settled:
+            unsaved = self._time_worked() - self.state.worked_seconds
+            is_due = not self._is_saved or unsaved >= _LONGEST_UNSAVED
+            if is_due and not self._is_settled:
                 await self._write()
+
+    def _time_worked(self) -> float:
+        return self._activity.time_worked(self._clock.monotonic())
 
     async def _write(self) -> None:
         """Write the state; one write at a time, so that no older state comes after a newer one."""
-        self._is_saved = True
+        state = replace(self.state, worked_seconds=round(self._time_worked(), 3))
+        self.row, self._is_saved = replace(self.row, state=state), True
         try:
             with anyio.CancelScope(shield=True):
                 await self._tasks.save_task(self.row, epoch=self.row.epoch)

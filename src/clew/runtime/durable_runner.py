@@ -6,7 +6,7 @@ it may end at any time, and a later session follows the same task again.
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -14,6 +14,7 @@ from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import (
     AbortError,
     BackgroundTaskError,
+    ClewError,
     SessionNotFound,
     StoreError,
     StoreUnavailable,
@@ -40,6 +41,25 @@ logger = logging.getLogger(__name__)
 
 _FIRST_POLL = 0.1
 _LONGEST_POLL = 1.0
+_CANCEL_SECONDS = 5.0
+GENERAL_PURPOSE = "general-purpose"
+"""The agent of a request that names none."""
+
+
+class TaskCosts(Protocol):
+    """Charges tasks to the session that follows them."""
+
+    def count(self, task_id: str, usd: float) -> None:
+        """Count what a task that runs has cost so far."""
+        ...
+
+    async def charge(self, task_id: str, agent: str) -> None:
+        """Charge what a task has cost since it was charged last.
+
+        Raises:
+            StoreError: The store cannot be read or written.
+        """
+        ...
 
 
 class DurableRunner:
@@ -49,6 +69,7 @@ class DurableRunner:
         durable: The durable tasks of the store.
         store: Where the journals of the agents are.
         session: Returns the `SessionSpec` of this session, as JSON values, for a new agent.
+        costs: Charges the agents to this session; None where nobody pays for them.
         clock: Waits between two looks at a task.
     """
 
@@ -60,11 +81,13 @@ class DurableRunner:
         store: Store,
         *,
         session: Callable[[], Mapping[str, Any]],
+        costs: TaskCosts | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._durable = durable
         self._store = store
         self._session = session
+        self._costs = costs
         self._clock = clock or SystemClock()
 
     async def run(self, task: RunningTask) -> TaskResult:
@@ -79,10 +102,32 @@ class DurableRunner:
         try:
             return await self._follow(task, seen)
         except anyio.get_cancelled_exc_class():
-            if not task.is_left:
-                with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):
+                if not task.is_left:
                     await self._durable.cancel(task.task_id)
+                await self._settle_costs(task)
             raise
+
+    async def _wait_for_end(self, task_id: str) -> None:
+        """Wait until the worker of a cancelled task has stopped it, if that does not take long."""
+        with anyio.move_on_after(_CANCEL_SECONDS):
+            while not (await self._durable.get(task_id)).state.status.is_terminal:
+                await self._clock.sleep(_FIRST_POLL)
+
+    async def _settle_costs(self, task: RunningTask) -> None:
+        """Charge what a task has cost that is not followed any more."""
+        if self._costs is None:
+            return
+        try:
+            if not task.is_left:
+                await self._wait_for_end(task.task_id)
+            await self._charge(task)
+        except ClewError as error:
+            logger.warning("the cost of %s was not charged: %s", task.task_id, error)
+
+    async def _charge(self, task: RunningTask) -> None:
+        if self._costs is not None:
+            await self._costs.charge(task.task_id, task.request.agent or GENERAL_PURPOSE)
 
     async def _begin(self, task: RunningTask) -> int:
         """Make sure that the task is in the store; returns how many entries are known already."""
@@ -112,7 +157,10 @@ class DurableRunner:
                     seen = await self._report_entries(task, seen)
                     _report_row(task, last, row)
                     last, delay = row, _FIRST_POLL
+                    if self._costs is not None:
+                        self._costs.count(task.task_id, row.state.cost_usd)
                 if row.state.status.is_terminal:
+                    await self._charge(task)
                     return _finish(row.state)
             except StoreUnavailable as error:
                 # The agent does not need this process; it is followed again when the store is back.
@@ -211,6 +259,7 @@ def _report_row(task: RunningTask, last: TaskRow | None, row: TaskRow) -> None:
         TaskFacts(
             model=state.model or None,
             cost_usd=state.cost_usd or None,
+            worked_seconds=state.worked_seconds or None,
             worktree_path=state.worktree_path or None,
             branch_name=state.branch_name or None,
         )

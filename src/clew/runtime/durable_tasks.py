@@ -142,6 +142,8 @@ def _requeue(row: TaskRow, message: int) -> TaskRow:
     state = replace(state, error_category=None, timeout_reason=None)
     if row.state.status.is_terminal:
         row = replace(row, spec={**row.spec, _REOPENED_BY: message})
+        # It may have reached a limit; what it does now is counted anew.
+        state = replace(state, worked_seconds=0.0, output_bytes=0, text_deltas=0)
     return replace(row, state=state)
 
 

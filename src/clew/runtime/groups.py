@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 import anyio
 
-from clew.core.errors import BackgroundTaskError
+from clew.core.errors import BackgroundTaskError, TaskNotFound
 from clew.core.events import BackgroundJobGroupEvent, BackgroundTaskEvent, JobGroupStage
 from clew.core.ids import SessionId
 from clew.core.tasks import (
@@ -281,7 +281,7 @@ class JobGroups:
     def _find(self, group_id: str) -> _Group:
         group = self._groups.get(group_id)
         if group is None:
-            raise _invalid(f"there is no group {group_id}")
+            raise TaskNotFound(f"there is no group {group_id}")
         return group
 
     def _add(self, state: JobGroupState) -> _Group:

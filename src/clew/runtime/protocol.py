@@ -94,6 +94,7 @@ class TaskFacts(Struct, frozen=True, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     cost_usd: float | None = None
+    worked_seconds: float | None = None
     result: str | None = None
     """What there is of the result, for a task that is cancelled."""
     worktree_path: str | None = None

@@ -105,7 +105,7 @@ class ManagedTask:
             return
         now, at = self._clock.monotonic(), self._clock.now()
         self._activity = observe(self._activity, event, now=now, limits=self._limits)
-        self.state = follow_event(self.state, event, self._activity, at=at)
+        self.state = follow_event(self._count_work(), event, self._activity, at=at)
         self._events.publish(event, task_id=self.task_id)
         match event:
             case PermissionRequest() if self.state.status is TaskStatus.RUNNING:
@@ -169,7 +169,7 @@ class ManagedTask:
 
     def end(self, outcome: TaskResult | Exception | None = None) -> None:
         """Set the last state of the task: what its runner returned or raised, if it ran."""
-        state = end_state(self.state, outcome, self._stop, at=self._clock.now())
+        state = end_state(self._count_work(), outcome, self._stop, at=self._clock.now())
         if state.status is not TaskStatus.COMPLETED and not state.result:
             state = replace(state, result=self._activity.recent.strip())
         self.state = state
@@ -211,6 +211,13 @@ class ManagedTask:
             self._updated = Signal()
             self._events.announce(self.state, TaskStage.UPDATED)
             await self._clock.sleep(_UPDATE_INTERVAL)
+
+    def _count_work(self) -> TaskState:
+        """Return the state with the time that the task has worked; a worker counts its own."""
+        if self.request.durable or self.state.status is TaskStatus.QUEUED:
+            return self.state
+        worked = self._activity.time_worked(self._clock.monotonic())
+        return replace(self.state, worked_seconds=round(worked, 3))
 
     def _is_answered(self) -> bool:
         waits = self.state.status is TaskStatus.WAITING_PERMISSION

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
-from clew.core.errors import BackgroundTaskError
+from clew.core.errors import BackgroundTaskError, TaskNotFound
 from clew.core.tasks import TaskErrorCategory, TaskKind, TaskState, TaskStatus
 from clew.runtime.protocol import TaskRequest, TaskRunner
 from clew.runtime.task import ManagedTask
@@ -82,7 +82,7 @@ class TaskList:
         """
         task = self._tasks.get(task_id)
         if task is None:
-            raise invalid(f"there is no task {task_id}")
+            raise TaskNotFound(f"there is no task {task_id}")
         return task
 
     def find_open(self, task_id: str) -> ManagedTask:

@@ -19,7 +19,7 @@ from clew.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from clew.core.tasks import TimeoutReason
+from clew.core.tasks import TaskState, TimeoutReason
 from clew.runtime.protocol import TaskLimits
 
 _SHORTEST_SENTENCE = 12
@@ -61,9 +61,22 @@ class Activity(Struct, frozen=True, kw_only=True):
         return self.worked + max(0.0, running)
 
 
-def start_activity(now: float) -> Activity:
-    """Return the activity of a task that starts now."""
-    return Activity(working_since=now)
+def start_activity(now: float, before: TaskState | None = None) -> Activity:
+    """Return the activity of a task that starts now, or continues in this process.
+
+    Args:
+        now: The time.
+        before: The state that another process left; what it has worked and written counts.
+    """
+    if before is None:
+        return Activity(working_since=now)
+    return Activity(
+        working_since=now,
+        worked=before.worked_seconds,
+        active_at=before.worked_seconds,
+        output_bytes=before.output_bytes,
+        text_deltas=before.text_deltas,
+    )
 
 
 def observe(activity: Activity, event: Event, *, now: float, limits: TaskLimits) -> Activity:

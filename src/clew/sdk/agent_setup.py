@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.core.entries import Charged
 from clew.core.errors import ConfigError
 from clew.core.ids import SessionId
 from clew.core.usage import Spending, Usage
 from clew.extensions.agent_definitions import GENERAL_PURPOSE, AgentDefinition
+from clew.extensions.agent_discovery import find_agent
 from clew.extensions.project import ProjectContext
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.providers.protocol import Provider
@@ -73,7 +75,7 @@ class AgentSetup(Struct, kw_only=True):
         Raises:
             ConfigError: There is none of that name.
         """
-        found = self.definitions.get(name or GENERAL_PURPOSE.name)
+        found = find_agent(self.definitions, name or GENERAL_PURPOSE.name)
         if found is None:
             known = ", ".join(sorted(self.definitions))
             raise ConfigError(f"there is no agent {name!r}; there are: {known}")
@@ -106,7 +108,7 @@ def connect_parent(setup: AgentSetup, parent: Session) -> None:
         )
 
     async def charge(name: str, spent: Spending) -> None:
-        await charge_agent(parent, name, spent)
+        await charge_agent(parent, Charged(why=f"agent {name}"), spent)
 
     state = parent.state
     budget = state.shared_budget or SharedBudget(lambda: state.cost_limit.budget)
@@ -115,12 +117,19 @@ def connect_parent(setup: AgentSetup, parent: Session) -> None:
     setup.session, setup.find_parent, setup.charge = parent, find_parent, charge
 
 
-async def charge_agent(parent: Session, name: str, spent: Spending) -> None:
-    """Record what an agent has cost in the journal of its parent."""
+async def charge_agent(parent: Session, charge: Charged, spent: Spending) -> None:
+    """Record what an agent has cost in the journal of its parent.
+
+    Args:
+        parent: The session that pays.
+        charge: Says what for.
+        spent: What the agent has spent since the last charge.
+    """
     if not spent.calls:
         return
-    why, is_priced = f"agent {name}", spent.unpriced < spent.calls
+    is_priced = spent.unpriced < spent.calls
     cost = spent.usd if is_priced else None
-    await parent.journal.append(Charged(why=why, usage=spent.usage, cost=cost))
+    await parent.journal.append(replace(charge, usage=spent.usage, cost=cost))
     if is_priced and spent.unpriced:
-        await parent.journal.append(Charged(why=f"{why}, at an unknown price", usage=Usage()))
+        why = f"{charge.why}, at an unknown price"
+        await parent.journal.append(replace(charge, why=why, usage=Usage()))

@@ -7,7 +7,6 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 from msgspec import Struct
-from msgspec.structs import replace
 
 from clew.config.providers import ResolvedProvider, current_type, find_keys, resolve_provider
 from clew.config.session_options import build_session_options
@@ -23,6 +22,7 @@ from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
+from clew.sdk.mcp_access import add_source, connect_servers
 from clew.sdk.mcp_prompts import McpCommandSource
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
@@ -41,11 +41,11 @@ from clew.sdk.session_hooks import make_hooks
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
     Blueprint,
-    McpAccess,
     SessionParts,
     select_agent_tools,
     write_prompt,
 )
+from clew.sdk.session_plugins import warn_conflicts
 from clew.sdk.session_tasks import join_facts
 from clew.sdk.session_tools import make_own_tools
 from clew.sdk.task_runners import make_process_tool, make_tasks
@@ -85,14 +85,15 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             blueprint.environ,
             accepted=options.get("accepted"),
             load_tools=not options.keys() & {"tools", "session"},
+            plugin_folders=options.get("plugin_folders", ()),
         )
     )
     store = _find_store(blueprint)
     built: BuiltSession | None = None
-    mcp = _open_servers(blueprint, scan.loaded)
+    mcp = connect_servers(blueprint, scan)
     try:
         session_id = await _session_id(options, store)
-        builder = _Builder(_add_source(blueprint, mcp), scan, store, session_id)
+        builder = _Builder(add_source(blueprint, mcp), scan, store, session_id)
         built = await to_thread.run_sync(builder.build)
         parts = built.parts
         if mcp is not None:
@@ -122,30 +123,6 @@ def _find_store(blueprint: Blueprint) -> Store:
         return session.state.options["store"]
     database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
     return options.get("store") or SqliteStore(database)
-
-
-def _open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
-    brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
-    is_used = (
-        loaded.settings.mcp_servers
-        or blueprint.options.get("mcp_servers")
-        or any(one.label == ".mcp.json" for one in loaded.settings.unused)
-    )
-    if brings_tools or not is_used:
-        return None
-    from clew.sdk.mcp_servers import open_servers  # noqa: PLC0415 - few sessions have servers
-
-    return open_servers(blueprint, loaded)
-
-
-def _add_source(blueprint: Blueprint, mcp: McpAccess | None) -> Blueprint:
-    """Return the blueprint with the tools and the secrets of the MCP servers."""
-    if mcp is None:
-        return blueprint
-    options = blueprint.options.copy()
-    options["tool_source"] = mcp.source
-    options["redact_values"] = (*options.get("redact_values", ()), *mcp.secrets)
-    return replace(blueprint, options=options)
 
 
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
@@ -197,7 +174,7 @@ class _Builder:
         commands = SessionCommandHost(blueprint.cwd, blueprint.bus)
         tasks = make_tasks(blueprint, commands, setup, sandbox=lambda: self._sandbox)
         agents = Agents(setup, tasks)
-        setup.hooks = hooks = make_hooks(blueprint, self._scan.loaded, tools, agents)
+        setup.hooks = hooks = make_hooks(blueprint, self._scan, tools, agents)
         own = make_own_tools(options, registry, commands, agents)
         own += make_process_tool(blueprint, self._scan, commands, tasks)
         session = options.get("session") or self._session(
@@ -228,10 +205,15 @@ class _Builder:
             language=language,
             completer=PathCompleter(blueprint.cwd, self._store, gate),
             tool_origins=self._origins,
-            warnings=(*self._scan.warnings, *self._tool_warnings),
+            warnings=self._list_warnings(registry),
         )
         commands.bind(parts)
         return BuiltSession(parts=parts, commands=commands)
+
+    def _list_warnings(self, registry: CommandRegistry) -> tuple[str, ...]:
+        scan = self._scan
+        conflicts = warn_conflicts(registry, scan.agents, scan.plugins)
+        return (*scan.warnings, *self._tool_warnings, *conflicts)
 
     def _make_agent_setup(
         self, tools: Sequence[Tool], gate: Gate, shared: SessionOptions
@@ -261,6 +243,7 @@ class _Builder:
         for module in self._options.get("command_modules", ()):
             registry.add_module(module)
         registry.add_source(self._scan.skills)
+        registry.add_source(self._scan.plugins.make_source())
         return registry
 
     def _gate(self) -> Gate:

@@ -195,7 +195,8 @@ class SessionClient(Protocol):
         Effects such as another model, name or language are applied here.
 
         Raises:
-            SessionError: There is no such command, or it cannot run now.
+            UnknownCommand: There is no such command.
+            SessionError: It cannot run now.
         """
         ...
 

@@ -5,14 +5,20 @@ described once. Values are encoded by msgspec.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from clew.core import errors
 from clew.core.context_state import ContextState
-from clew.core.errors import BackgroundTaskError, ClewError, RunError, SessionError
+from clew.core.errors import (
+    BackgroundTaskError,
+    ClewError,
+    RunError,
+    SessionError,
+    TaskNotFound,
+)
 from clew.core.ids import EntryId
 from clew.core.json_text import decode_json
 from clew.core.permissions import Approval, PermissionMode
@@ -41,6 +47,11 @@ from clew.sdk.context_client import (
     JournalEntry,
 )
 from clew.sdk.task_client import LOG_LINES
+
+Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+"""How many items a page has at most."""
+Position: TypeAlias = Annotated[EntryId, msgspec.Meta(ge=0)]
+"""An entry after which a page begins; 0 is the beginning."""
 
 
 class NoParams(Struct, frozen=True):
@@ -83,14 +94,14 @@ class CompletePathParams(Struct, frozen=True, kw_only=True):
     """Parameters of `complete_path`."""
 
     fragment: str
-    limit: int = 20
+    limit: Limit = 20
 
 
 class HistoryParams(Struct, frozen=True, kw_only=True):
     """Parameters of `history`."""
 
-    after: EntryId = EntryId(0)
-    limit: int = 100
+    after: Position = EntryId(0)
+    limit: Limit = 100
 
 
 class TaskParams(Struct, frozen=True, kw_only=True):
@@ -117,8 +128,8 @@ class LogParams(Struct, frozen=True, kw_only=True):
     """Parameters of `tasks.read_log`."""
 
     task_id: str
-    offset: int = 0
-    limit: int = LOG_LINES
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Limit = LOG_LINES
 
 
 class CreateGroupParams(Struct, frozen=True, kw_only=True):
@@ -138,15 +149,15 @@ class GroupParams(Struct, frozen=True, kw_only=True):
 class TimelineParams(Struct, frozen=True, kw_only=True):
     """Parameters of `context.timeline`."""
 
-    after: EntryId = START
-    limit: int = TIMELINE_LIMIT
+    after: Position = START
+    limit: Limit = TIMELINE_LIMIT
 
 
 class EntriesParams(Struct, frozen=True, kw_only=True):
     """Parameters of `context.entries`."""
 
-    after: EntryId = START
-    limit: int = ENTRIES_LIMIT
+    after: Position = START
+    limit: Limit = ENTRIES_LIMIT
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -280,6 +291,8 @@ def encode_error(error: ClewError) -> ErrorBody:
 
 def decode_error(body: ErrorBody) -> ClewError:
     """Return the exception for an error from the wire: the same class where that is possible."""
+    if body.type == TaskNotFound.__name__:
+        return TaskNotFound(body.message)
     if body.category is not None:
         return BackgroundTaskError(
             body.message, category=body.category, recoverable=body.recoverable

@@ -16,13 +16,14 @@ from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
-from clew.extensions.skill_template import render_skill
+from clew.extensions.skill_template import read_skill
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
+from clew.sdk.skill_text import SkillText
 from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
@@ -167,17 +168,17 @@ class SessionCommandHost:
         """
         if not self.session.is_running and self.run_skill_as_prompt is not None:
             return await self.run_skill_as_prompt(skill, arguments)
-        text = self.render_skill(skill, arguments)
+        text = await self.render_skill(skill, arguments).write()
         return await self.parts.agents.run_skill(skill, text) if skill.fork else text
 
-    def render_skill(self, skill: Skill, arguments: str) -> str:
+    def render_skill(self, skill: Skill, arguments: str) -> SkillText:
         """Return the instructions of a skill; one with a folder of its own names it."""
-        text = render_skill(
+        pieces = read_skill(
             skill, arguments, session_id=self.session.session_id, project_dir=self.cwd
         )
-        if skill.path.name != "SKILL.md":
-            return text
-        return f"{text}\n\n(Files that this skill names are in {skill.folder})"
+        has_folder = skill.path.name == "SKILL.md"
+        where = f"\n\n(Files that this skill names are in {skill.folder})" if has_folder else ""
+        return SkillText(self.session, pieces, where)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""

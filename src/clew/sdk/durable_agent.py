@@ -23,7 +23,7 @@ from clew.core.messages import Role
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
 from clew.hooks.protocol import Hooks, NoHooks
 from clew.runtime.claimed_task import ClaimedTask, StopReason
-from clew.runtime.durable_runner import format_entry, make_page
+from clew.runtime.durable_runner import GENERAL_PURPOSE, format_entry, make_page
 from clew.runtime.durable_tasks import find_reopening
 from clew.runtime.protocol import (
     LOG_PAGE_LINES,
@@ -49,7 +49,6 @@ from clew.stores.task_protocol import TaskMessage, TaskStore
 
 logger = logging.getLogger(__name__)
 
-GENERAL_PURPOSE = "general-purpose"
 _SNAPSHOT_SECONDS = 30.0
 _TOPIC = "task_message"
 """The topic of the notes about messages that an agent has read."""

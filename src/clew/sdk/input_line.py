@@ -6,7 +6,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
-from clew.core.errors import SessionError
+from clew.core.errors import SessionError, UnknownCommand
 from clew.core.tasks import TaskState
 from clew.core.text import one_line, pluralize
 from clew.extensions.commands.protocol import (
@@ -17,6 +17,7 @@ from clew.extensions.commands.protocol import (
     SetLanguage,
     SwitchModel,
 )
+from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
 from clew.sdk.mcp_prompts import MCP_SOURCE, write_prompt
@@ -37,7 +38,7 @@ async def execute_line(runner: PromptRunner, built: BuiltSession, line: str) -> 
     name, arguments = split_command(line)
     command = built.parts.registry.find(name)
     if command is None or not command.user_invocable:
-        raise SessionError(_unknown(built, name))
+        raise UnknownCommand(_unknown(built, name))
     if command.source == MCP_SOURCE and built.parts.mcp is not None:
         text = await write_prompt(built.parts, command.name, arguments)
         # Only what the user typed may attach files: the rest of the text is the server's.
@@ -56,6 +57,12 @@ def split_command(line: str) -> tuple[str, str]:
     """Return the name of the command that a line starts with, and what follows it."""
     name, *rest = line[1:].split(maxsplit=1) or [""]
     return name, rest[0] if rest else ""
+
+
+def list_builtin_commands() -> list[CommandInfo]:
+    """Return the commands that every session has, as clients list them."""
+    commands = BuiltinCommandSource().commands()
+    return [describe_command(one) for one in commands if one.user_invocable]
 
 
 def describe_command(

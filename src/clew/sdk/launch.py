@@ -153,6 +153,7 @@ def _options(spec: SessionSpec, choice: ModelChoice, homes: Homes) -> Interactiv
     options["allowed_tools"] = spec.allowed_tools
     options["disallowed_tools"] = spec.disallowed_tools
     options["add_dirs"] = spec.add_dirs
+    options["plugin_folders"] = spec.plugin_folders
     if spec.log_level:
         options["session_log"] = _session_log(
             spec.log_level, homes.project(Path(spec.cwd)) / "logs"

@@ -1,6 +1,6 @@
 """The MCP servers of a project: from its settings to the tools of a session."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.events import Warned
 from clew.core.text import one_line
+from clew.extensions.plugins.contribution import Plugin, PluginServer
 from clew.permissions.rules import names_tool
 from clew.sdk.permissions import list_denied
 from clew.sdk.session_parts import Blueprint, McpAccess
-from clew.tools.mcp.config import ServerConfig, parse_server
+from clew.tools.mcp.config import ServerConfig, find_transport, parse_server
 from clew.tools.mcp.names import clean_server
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.source import DEFER_THRESHOLD, STARTUP_WAIT, McpToolSource
@@ -35,7 +36,9 @@ def token_folder(clew_home: Path) -> Path:
 
 
 def list_servers(
-    loaded: LoadedSettings, given: Mapping[str, Mapping[str, Any]] | None = None
+    loaded: LoadedSettings,
+    given: Mapping[str, Mapping[str, Any]] | None = None,
+    plugins: Sequence[Plugin] = (),
 ) -> ServerList:
     """Return the servers of the settings, sorted by name, without those that are disabled.
 
@@ -45,21 +48,17 @@ def list_servers(
     Args:
         loaded: The settings.
         given: More servers, which the program brings; one with the name of another replaces it.
+        plugins: Plugins that the user accepted; their servers are trusted as the user's own.
     """
-    settings, given = loaded.settings, given or {}
     by_project = {layer.label for layer in loaded.layers if layer.is_project}
-    entries = {
-        name: (msgspec.to_builtins(section), loaded.origins.get(("mcpServers", name), ("",))[-1])
-        for name, section in settings.mcp_servers.items()
-        if not section.disabled and name not in settings.mcp.disabled
-    }
-    entries |= {name: (dict(entry), "") for name, entry in given.items()}
     found: dict[str, ServerConfig] = {}
     problems: list[str] = []
-    for name, (entry, origin) in sorted(entries.items()):
-        trusted = origin not in by_project
+    for name, source in sorted(_list_sources(loaded, given or {}, plugins).items()):
+        trusted, environ = source.origin not in by_project, {**loaded.environ, **source.variables}
         try:
-            server = parse_server(name, entry, loaded.environ, trusted=trusted, origin=origin)
+            server = parse_server(
+                name, source.entry, environ, trusted=trusted, origin=source.origin
+            )
         except ConfigError as error:
             problems.append(f"the MCP server {one_line(name)} is not started: {error}")
             continue
@@ -71,6 +70,40 @@ def list_servers(
     return ServerList(servers=tuple(found.values()), problems=tuple(problems))
 
 
+class _Source(Struct, frozen=True, kw_only=True):
+    entry: Mapping[str, Any]
+    origin: str = ""
+    variables: Mapping[str, str] = {}
+
+
+def _list_sources(
+    loaded: LoadedSettings, given: Mapping[str, Mapping[str, Any]], plugins: Sequence[Plugin]
+) -> dict[str, _Source]:
+    settings, origins = loaded.settings, loaded.origins
+    found = {
+        name: _Source(
+            entry=msgspec.to_builtins(section), origin=origins.get(("mcpServers", name), ("",))[-1]
+        )
+        for name, section in settings.mcp_servers.items()
+        if not section.disabled and name not in settings.mcp.disabled
+    }
+    found |= {name: _Source(entry=entry) for name, entry in given.items()}
+    for plugin in plugins:
+        for server in plugin.contribution.servers:
+            if server.name not in settings.mcp.disabled:
+                found.setdefault(server.name, _add_variables(server, f"plugin {plugin.name}"))
+    return found
+
+
+def _add_variables(server: PluginServer, origin: str) -> _Source:
+    """Return the entry of a plugin's server; its program gets the plugin's folders as variables."""
+    entry = dict(server.entry)
+    if find_transport(entry) == "stdio":
+        folders = {name: f"${{{name}}}" for name in server.variables}
+        entry["env"] = {**folders, **entry.get("env", {})}
+    return _Source(entry=entry, origin=origin, variables=server.variables)
+
+
 def _list_unreadable(loaded: LoadedSettings) -> list[str]:
     return [
         f"{one.key} in {one.label} is not a server that Clew can start; see docs/mcp.md"
@@ -79,10 +112,12 @@ def _list_unreadable(loaded: LoadedSettings) -> list[str]:
     ]
 
 
-def open_servers(blueprint: Blueprint, loaded: LoadedSettings) -> McpAccess | None:
+def open_servers(
+    blueprint: Blueprint, loaded: LoadedSettings, plugins: Sequence[Plugin] = ()
+) -> McpAccess | None:
     """Start the servers in the background, unless the host has started them; None without any."""
     given = blueprint.options.get("mcp_servers")
-    known, settings = list_servers(loaded, given), loaded.settings.mcp
+    known, settings = list_servers(loaded, given, plugins), loaded.settings.mcp
     if not known.servers and not known.problems:
         return None
     pool = blueprint.host.share(

@@ -59,8 +59,9 @@ class OwnOptions(TypedDict, total=False):
     extra_tools: Sequence[Tool]
     """Tools beside the built-in ones; `tools` replaces them."""
     mcp_servers: Mapping[str, Mapping[str, Any]]
-    """MCP servers beside those of the settings, by name, in the format of the setting
-    `mcpServers`. They are trusted as those of the user's own settings."""
+    """More MCP servers by name, as in the setting `mcpServers`; trusted as the user's own."""
+    plugin_folders: Sequence[str | Path]
+    """Folders of plugins beside the installed ones; nobody is asked, so trust them as your code."""
     sandbox: Sandbox | None
     """The sandbox for commands."""
     identity: str
@@ -72,8 +73,7 @@ class OwnOptions(TypedDict, total=False):
     allowed_tools: Sequence[str]
     """Permission rules for calls that run without asking, beside those of the settings."""
     disallowed_tools: Sequence[str]
-    """Rules for calls that never run. A tool that a rule denies altogether is not offered to the
-    model."""
+    """Rules for calls that never run; a tool that is denied altogether is not offered."""
     add_dirs: Sequence[str]
     """Folders outside `cwd` that tools may read."""
     keep_checkpoints: bool

@@ -19,7 +19,15 @@ from clew.extensions.project.system_prompt import IDENTITY
 from clew.extensions.skills import FoundSkills, Skill, format_skill_list
 from clew.extensions.text_lists import summarize_warnings
 from clew.extensions.user_tools import UserTools, load_user_tools
+from clew.hooks.settings import HookTable
 from clew.sdk.folders import Homes
+from clew.sdk.session_plugins import (
+    SessionPlugins,
+    describe_warnings,
+    load_plugins,
+    merge_agents,
+    merge_hooks,
+)
 from clew.sdk.settings import load_project_settings
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 
@@ -36,6 +44,12 @@ class ProjectScan(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, AgentDefinition]
     warnings: tuple[str, ...]
     user_tools: UserTools = UserTools()
+    plugins: SessionPlugins = SessionPlugins()
+
+    @property
+    def hooks(self) -> HookTable:
+        """The hooks of the settings and of the plugins."""
+        return merge_hooks(self.loaded, self.plugins)
 
 
 def memory_folder(cwd: Path) -> Path:
@@ -50,8 +64,11 @@ def scan_project(
     *,
     accepted: bool | None = None,
     load_tools: bool = True,
+    plugin_folders: Sequence[str | Path] = (),
 ) -> ProjectScan:
-    """Read settings, instructions, skills and agents, and load the user's own tools; blocks.
+    """Read settings, instructions, skills, agents and plugins, and load the user's own tools.
+
+    It blocks.
 
     Args:
         cwd: The project's folder.
@@ -59,6 +76,7 @@ def scan_project(
         environ: Environment variables.
         accepted: Whether to trust the folder; None for what the user once decided.
         load_tools: False for a session that has all its tools already.
+        plugin_folders: Plugins that the caller brings, beside the installed ones.
 
     Raises:
         ConfigError: A settings file is wrong.
@@ -68,6 +86,7 @@ def scan_project(
     skills = SkillCommandSource(cwd, user_home=homes.user, clew_home=homes.clew)
     agents = discover_agents(cwd, user_home=homes.user, clew_home=homes.clew)
     tools = load_extensions(loaded, homes) if load_tools else UserTools()
+    plugins = load_plugins(homes, plugin_folders)
     warnings = (
         *_withheld_warning(loaded),
         *tools.problems,
@@ -75,16 +94,18 @@ def scan_project(
         *ProjectMemory(memory_folder(cwd)).problems(),
         *_warn_skipped((*skills.find_skills().refused, *agents.refused)),
         *_warn_replaced(skills.find_skills(), agents),
-        *_warn_unlisted(skills.find_skills().skills),
+        *_warn_unlisted((*skills.find_skills().skills, *plugins.skills)),
+        *describe_warnings(plugins),
     )
     return ProjectScan(
         loaded=loaded,
         project=project,
         skills=skills,
-        agents=agents.agents,
+        agents=merge_agents(agents.agents, plugins),
         # File names can contain line breaks, control characters and invalid text.
         warnings=tuple(map(one_line, warnings)),
         user_tools=tools,
+        plugins=plugins,
     )
 
 
@@ -167,7 +188,7 @@ def build_prompt(
             claude_md=project.claude_md,
             memory=memory,
             tasks=project.tasks,
-            skills=format_skill_list(scan.skills.find_skills().skills),
+            skills=format_skill_list((*scan.skills.find_skills().skills, *scan.plugins.skills)),
             agents=format_agent_list(agents),
             language=language,
         )

@@ -186,6 +186,9 @@ class PromptRunner:
             agents.find_definition(skill.agent)
         text = commands.render_skill(skill, arguments)
 
+        async def delegate() -> str:
+            return await agents.run_skill(skill, await text.write())
+
         async def work(run_id: RunId) -> ExecutionResult:
             await session.add_history_entry(
                 SKILL_INVOCATION, "", skill_name=skill.name, display_input=typed
@@ -193,10 +196,14 @@ class PromptRunner:
             if self._aborted:
                 return await session.runs.interrupt(typed, run_id=run_id)
             if skill.fork:
-                return await session.runs.delegate(
-                    typed, lambda: agents.run_skill(skill, text), run_id=run_id
-                )
-            return await session.execute(text, display_input=typed, raw_input=typed, run_id=run_id)
+                return await session.runs.delegate(typed, delegate, run_id=run_id)
+            return await session.execute(
+                text.plain,
+                display_input=typed,
+                raw_input=typed,
+                run_id=run_id,
+                prepare=text.write,
+            )
 
         return work
 

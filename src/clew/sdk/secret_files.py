@@ -23,18 +23,23 @@ def read_secret_file(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    with os.fdopen(handle, "rb") as stream:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"{path} is not a regular file; remove it")
-        if found.st_uid not in (os.geteuid(), 0):
-            raise ConfigError(f"{path} belongs to another user; remove it or use another folder")
-        if found.st_mode & 0o077:
-            raise ConfigError(f"others can read {path}; run: chmod 600 {path}")
-        data = stream.read(_LARGEST + 1)
+    try:
+        _check_owner(path, os.fstat(handle))
+        data = os.read(handle, _LARGEST + 1)
+    finally:
+        os.close(handle)
     if len(data) > _LARGEST:
         raise ConfigError(f"{path} is larger than {_LARGEST} bytes")
     return data
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ConfigError(f"{path} is not a regular file; remove it")
+    if found.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{path} belongs to another user; remove it or use another folder")
+    if found.st_mode & 0o077:
+        raise ConfigError(f"others can read {path}; run: chmod 600 {path}")
 
 
 def write_secret_file(path: Path, data: bytes) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clew.config.settings import LoadedSettings
 from clew.core.permissions import Access, PermissionMode, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.tasks import TaskKind
@@ -15,6 +14,7 @@ from clew.permissions.rules import parse_rule
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agent_session import AgentHooks
 from clew.sdk.agents import Agents
+from clew.sdk.project_scan import ProjectScan
 from clew.sdk.session_parts import Blueprint
 from clew.session.model_call import ask_aside
 from clew.stores.record import AGENT_KIND
@@ -23,10 +23,10 @@ from clew.tools.protocol import Tool, ToolContext
 
 
 def make_hooks(
-    blueprint: Blueprint, loaded: LoadedSettings, tools: Sequence[Tool], agents: Agents
+    blueprint: Blueprint, scan: ProjectScan, tools: Sequence[Tool], agents: Agents
 ) -> Hooks:
-    """Return the runner for the hooks in the settings, with the context that hooks need."""
-    table = loaded.settings.hooks
+    """Return the runner for the hooks of settings and plugins, with the context that they need."""
+    table = scan.hooks
     if not table.hooks:
         return NoHooks()
 
@@ -55,7 +55,7 @@ def make_hooks(
 
     context = HookContext(
         project=blueprint.cwd,
-        environ=loaded.environ,
+        environ=scan.loaded.environ,
         background=blueprint.host,
         ask=ask,
         run_agent=run_agent,

@@ -10,6 +10,7 @@ from clew.core.errors import ConfigError
 from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agent_discovery import assemble_prompt, filter_tools
+from clew.extensions.agent_discovery import find_agent as find_definition
 from clew.extensions.commands.protocol import AGENT_RUNTIME
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryEvent, ProjectMemory
@@ -134,7 +135,7 @@ def find_agent(blueprint: Blueprint, scan: ProjectScan) -> AgentDefinition | Non
     name = blueprint.options.get("agent", "")
     if not name:
         return None
-    if (found := scan.agents.get(name)) is None:
+    if (found := find_definition(scan.agents, name)) is None:
         raise ConfigError(
             f"there is no agent {name!r}; there are: {', '.join(sorted(scan.agents))}"
         )

@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from clew.core.errors import SessionNotFound
+from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import SessionId
 from clew.core.text import one_line
 from clew.sdk.folders import Homes
@@ -53,6 +54,31 @@ def project_store(
 def project_address(cwd: Path, environ: Mapping[str, str]) -> str:
     """Return where the sessions of `cwd` are, unless an option says otherwise."""
     return environ.get(VARIABLE) or str(Homes.of(environ).project(cwd) / "sessions.db")
+
+
+def separate_address(address: str, namespace: str, environ: Mapping[str, str]) -> str:
+    """Return the address of a store for one user of a server: a file, or a schema of a database.
+
+    Args:
+        address: The store of the server; by default that of `CLEW_STORE`, or one file per project.
+        namespace: Names the user; lower-case letters, digits and hyphens.
+        environ: Environment variables.
+
+    Raises:
+        ConfigError: The store of the server cannot be separated.
+    """
+    place = address or environ.get(VARIABLE, "")
+    if "://" not in place:
+        return str(Homes.of(environ).clew / "users" / namespace / "sessions.db")
+    parts = urlsplit(place)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ConfigError(
+            f"{parts.scheme}:// cannot keep users apart; use a PostgreSQL database or files"
+        )
+    fields = dict(parse_qsl(parts.query, keep_blank_values=True))
+    path = f"-csearch_path=clew_{namespace.replace('-', '_')}"
+    fields["options"] = f"{fields.get('options', '')} {path}".strip()
+    return urlunsplit(parts._replace(query=urlencode(fields, quote_via=quote)))
 
 
 async def find_session(place: ProjectStore, wanted: str) -> StoredSession:

@@ -62,6 +62,8 @@ class SessionSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Instructions at the end of the system prompt."""
     add_dirs: tuple[str, ...] = ()
     """Folders outside `cwd` that tools may read."""
+    plugin_folders: tuple[str, ...] = ()
+    """Folders of plugins to load beside the installed ones, without asking."""
     answer_schema: dict[str, Any] = {}
     """A JSON Schema for the answers; see `clew.sdk.structured_answer`. Empty for none."""
     log_level: str = ""

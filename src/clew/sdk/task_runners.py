@@ -77,6 +77,7 @@ def make_durable_runner(setup: AgentSetup, blueprint: Blueprint) -> TaskRunner |
     """
     from clew.runtime.durable_runner import DurableRunner  # noqa: PLC0415 - see below
     from clew.runtime.durable_tasks import DurableTasks  # noqa: PLC0415
+    from clew.sdk.durable_costs import DurableCosts  # noqa: PLC0415
     from clew.sdk.durable_store import (  # noqa: PLC0415
         QueueOfStore,
         is_durable_installed,
@@ -94,7 +95,9 @@ def make_durable_runner(setup: AgentSetup, blueprint: Blueprint) -> TaskRunner |
         now = replace(spec, permission_mode=str(setup.gate.mode), budget_usd=left)
         return cast("Mapping[str, Any]", to_builtins(now))
 
-    return DurableRunner(DurableTasks(tasks, queue), setup.store, session=describe)
+    return DurableRunner(
+        DurableTasks(tasks, queue), setup.store, session=describe, costs=DurableCosts(setup)
+    )
 
 
 def make_runners(setup: AgentSetup, blueprint: Blueprint) -> list[TaskRunner]:

@@ -2,21 +2,25 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 from anyio.abc import TaskGroup
+from msgspec import structs
 
-from clew.sdk.folders import Homes
 from clew.sdk.project_stores import ProjectStores
+from clew.sdk.session_store import VARIABLE, separate_address
 from clew.server.access import Access, User, get_user
 from clew.server.access.users import OWNER_USER
 from clew.server.errors import make_error_response
 from clew.server.event_stream import Streams
 from clew.server.live_sessions import LiveSessions
 from clew.server.metrics import Metrics
+from clew.server.openapi import make_document
 from clew.server.options import ServerOptions
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
@@ -34,6 +38,7 @@ class ServerState:
         self.access = Access(options.access) if options.access is not None else None
         self.metrics = Metrics()
         self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
+        self._document = msgspec.json.encode(make_document(ROUTES))
         self._tasks = tasks
         self._services: dict[User, Service] = {}
         tasks.start_soon(self.streams.watch)
@@ -53,16 +58,20 @@ class ServerState:
             self.access.close()
 
     def _make_service(self, user: User) -> Service:
-        options = self.options
+        options = _for_user(self.options, user)
         roots = options.roots or (options.defaults.cwd,)
         stores = ProjectStores(
             [Path(root) for root in roots],
             environ=options.environ,
-            address=_find_store(options, user),
+            address=options.defaults.store,
         )
         sessions = LiveSessions(stores, self._tasks, options)
         return Service(
-            sessions=sessions, options=options, streams=self.streams, metrics=self.metrics
+            sessions=sessions,
+            options=options,
+            streams=self.streams,
+            metrics=self.metrics,
+            document=self._document,
         )
 
 
@@ -88,11 +97,16 @@ def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
     return handle
 
 
-def _find_store(options: ServerOptions, user: User) -> str:
-    """Return the address of a user's store; empty for the usual one of each project."""
+def _for_user(options: ServerOptions, user: User) -> ServerOptions:
+    """Return the options with a store that no other user has."""
     if not user.namespace:
-        return options.defaults.store
-    return str(Homes.of(options.environ).clew / "users" / user.namespace / "sessions.db")
+        return options
+    address = separate_address(options.defaults.store, user.namespace, options.environ)
+    return replace(
+        options,
+        defaults=structs.replace(options.defaults, store=address),
+        environ={**options.environ, VARIABLE: address},
+    )
 
 
 def _answer_errors(state: ServerState) -> Middleware:

@@ -7,7 +7,6 @@ from aiohttp import web
 
 from clew.core.errors import (
     AlreadyRunning,
-    BackgroundTaskError,
     ClewError,
     ConfigError,
     EventsExpired,
@@ -18,14 +17,17 @@ from clew.core.errors import (
     SessionError,
     SessionNotFound,
     StoreError,
+    TaskNotFound,
+    UnknownCommand,
 )
-from clew.core.tasks import TaskErrorCategory
 from clew.sdk.client_json import ErrorBody, encode_error
 
 logger = logging.getLogger(__name__)
 
 _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (SessionNotFound, 404),
+    (TaskNotFound, 404),
+    (UnknownCommand, 404),
     (EventsExpired, 410),
     (QueueFull, 409),
     (AlreadyRunning, 409),
@@ -37,9 +39,6 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (SessionError, 409),
 )
 """The first class that an error is an instance of decides."""
-_TASK_STATUSES = {
-    TaskErrorCategory.VALIDATION: 404,
-}
 
 
 class RequestError(Exception):
@@ -53,8 +52,6 @@ class RequestError(Exception):
 
 def find_status(error: ClewError) -> int:
     """Return the HTTP status of an error of a session."""
-    if isinstance(error, BackgroundTaskError):
-        return _TASK_STATUSES.get(error.category, 409)
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 

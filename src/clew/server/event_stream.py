@@ -6,22 +6,27 @@ snapshot and continues from its `seq`.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
 import anyio
 import msgspec
 from aiohttp import web
 
+from clew.core.errors import EventsExpired
 from clew.core.events import Envelope, RunCompleted, RunFailed, RunInterrupted
 from clew.core.ids import RunId
+from clew.sdk.client_json import encode_error
 from clew.sdk.event_reader import EventReader
 from clew.server.live_sessions import LiveSession
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": alive\n\n"
-_BATCH = 100
+BATCH = 100
 """Events in one write: what a slow client can make the server hold."""
 _CHECK_SECONDS = 1.0
+
+IsLast: TypeAlias = Callable[[Envelope], bool]
 
 
 class Streams:
@@ -44,14 +49,14 @@ class Streams:
         return len(self._open)
 
     @contextmanager
-    def track(self, request: web.Request) -> Iterator[anyio.CancelScope]:
-        """Run a stream: it is cancelled, silently, when the client leaves or the server stops."""
-        with anyio.CancelScope() as scope:
+    def track(self, request: web.Request) -> Iterator[None]:
+        """Run a stream: it ends, silently, when the client leaves or the server stops."""
+        with anyio.CancelScope() as scope, suppress(ConnectionError):
             self._open[scope] = request
             if self._stopping:
                 scope.cancel()
             try:
-                yield scope
+                yield
             finally:
                 del self._open[scope]
 
@@ -88,7 +93,48 @@ class EventResponse:
         """Send the headers."""
         await self.response.prepare(self._request)
 
-    async def send(self, data: bytes) -> None:
+    async def send_value(self, name: str, value: object) -> None:
+        """Send a value that is not an envelope."""
+        data = msgspec.json.encode(value)
+        await self._send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
+
+    async def send_pending(self, live: LiveSession, reader: EventReader) -> None:
+        """Send the envelopes that are there already."""
+        await self.follow(live, reader, wait=False)
+
+    async def follow(
+        self,
+        live: LiveSession,
+        reader: EventReader,
+        *,
+        is_last: IsLast | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Send envelopes until the session is closed, or up to one that `is_last` accepts.
+
+        A client that is too far behind gets the error `EventsExpired` and no more envelopes.
+        """
+        try:
+            while True:
+                batch, has_ended = _cut(reader.read(BATCH), is_last)
+                if batch:
+                    self._streams.sent += len(batch)
+                    await self._send(live.envelopes.join_events(batch))
+                elif not wait or not await self._wait(reader):
+                    return
+                if has_ended:
+                    return
+        except EventsExpired as error:
+            await self.send_value("error", encode_error(error))
+
+    async def _wait(self, reader: EventReader) -> bool:
+        """Wait for more events; sends a comment now and then. False when none will come."""
+        while True:
+            with anyio.move_on_after(self._streams.heartbeat):
+                return await reader.wait()
+            await self._send(HEARTBEAT)
+
+    async def _send(self, data: bytes) -> None:
         """Send bytes; a client that does not take them is disconnected."""
         with anyio.move_on_after(self._streams.stall) as scope:
             await self.response.write(data)
@@ -96,49 +142,16 @@ class EventResponse:
             self._request.transport.abort()
             raise ConnectionResetError("the client takes no data")
 
-    async def send_value(self, name: str, value: object) -> None:
-        """Send a value that is not an envelope."""
-        data = msgspec.json.encode(value)
-        await self.send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
 
-    async def follow(
-        self,
-        live: LiveSession,
-        reader: EventReader,
-        *,
-        until: Callable[[Envelope], bool] | None = None,
-    ) -> None:
-        """Send envelopes until the session is closed, or up to one that `until` accepts."""
-        while True:
-            batch = reader.read(_BATCH)
-            if until is not None:
-                batch, is_last = _cut(batch, until)
-            else:
-                is_last = False
-            if batch:
-                self._streams.sent += len(batch)
-                await self.send(live.envelopes.join_events(batch))
-            elif not await self._wait(reader):
-                return
-            if is_last:
-                return
-
-    async def _wait(self, reader: EventReader) -> bool:
-        """Wait for more events; sends a comment now and then. False when none will come."""
-        while True:
-            with anyio.move_on_after(self._streams.heartbeat):
-                return await reader.wait()
-            await self.send(HEARTBEAT)
-
-
-def _cut(batch: list[Envelope], until: Callable[[Envelope], bool]) -> tuple[list[Envelope], bool]:
-    for index, envelope in enumerate(batch):
-        if until(envelope):
+def _cut(batch: list[Envelope], is_last: IsLast | None) -> tuple[list[Envelope], bool]:
+    """Return the envelopes up to the last one that is wanted, and whether it is among them."""
+    for index, envelope in enumerate(batch if is_last is not None else ()):
+        if is_last is not None and is_last(envelope):
             return batch[: index + 1], True
     return batch, False
 
 
-def ends_run(run_id: RunId) -> Callable[[Envelope], bool]:
+def ends_run(run_id: RunId) -> IsLast:
     """Return a test for the event that ends a run."""
 
     def is_end(envelope: Envelope) -> bool:

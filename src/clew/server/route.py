@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BASE = "/api/v1"
 JSON = "application/json"
+_TOPICS = ("commands", "context", "groups", "sessions", "tasks")
 
 P = TypeVar("P", bound=Struct)
 B = TypeVar("B")
@@ -89,6 +90,18 @@ class Route(Generic[P, B]):
         """A unique name: the `operationId` of OpenAPI."""
         words = self.path.replace("{", "").replace("}", "").replace(".", "/").split("/")
         return "_".join([self.method.lower(), *filter(None, words)])
+
+    @property
+    def tag(self) -> str:
+        """The topic."""
+        words = self.path.split("/")
+        known = [word for word in words if word in _TOPICS]
+        return known[-1] if known else "server"
+
+    @property
+    def success(self) -> int:
+        """The status of an answer without errors."""
+        return 204 if self.result is None and self.status == 200 else self.status
 
     async def serve(self, request: web.Request, service: "Service") -> web.StreamResponse:
         """Decode the request, call the handler, and encode its result.

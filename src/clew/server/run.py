@@ -53,6 +53,7 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
             access_log=None,
             handle_signals=False,
             shutdown_timeout=options.shutdown_seconds,
+            **(state.access.runner_options if state.access is not None else {}),
         )
         await runner.setup()
         try:

@@ -16,3 +16,5 @@ class Service:
     options: ServerOptions
     streams: Streams
     metrics: Metrics
+    document: bytes
+    """The OpenAPI document."""

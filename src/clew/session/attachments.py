@@ -171,6 +171,31 @@ async def _attach_text(state: SessionState, call: ToolCall) -> Part:
     return Text(f"<attachment arguments='{call.arguments}'>\n{text}\n</attachment>")
 
 
+async def read_output(state: SessionState, call: ToolCall) -> str:
+    """Return the output of a call that a skill makes, as a part of its text.
+
+    Rules, hooks and, where these leave it open, the user decide about the call.
+    """
+    output = await _read(state, call, attached=False)
+    limit = state.policy.output_limit(state.journal.view.setup.model.window)
+    return truncate_middle(output.text, limit)
+
+
+async def read_references(state: SessionState, text: str) -> list[str]:
+    """Return the files that `@path` in the text of a skill names, each as an attachment.
+
+    Unlike in a prompt, the user did not name them: they are read only as far as a call of the
+    model would be.
+    """
+    found = []
+    for reference in find_references(text)[:MOST_ATTACHMENTS]:
+        call = await _find_call(state, reference) if reference.kind != "session" else None
+        if call is not None:
+            output = await read_output(state, call)
+            found.append(f"<attachment arguments='{call.arguments}'>\n{output}\n</attachment>")
+    return found
+
+
 def _note_refusal(state: SessionState, path: str, why: str) -> Part:
     """Tell the user and the model that something could not be attached."""
     text = f"{one_line(path, _SHOWN)} is not attached: {one_line(why, _SHOWN).rstrip('.')}"
@@ -178,11 +203,11 @@ def _note_refusal(state: SessionState, path: str, why: str) -> Part:
     return Text(f"[{text}]")
 
 
-async def _read(state: SessionState, call: ToolCall) -> ToolOutput:
+async def _read(state: SessionState, call: ToolCall, *, attached: bool = True) -> ToolOutput:
     """Run a call whose result becomes a part of the prompt."""
     outcome: CallOutcome | None = None
     try:
-        outcome = await run_call(state, call, attached=True)
+        outcome = await run_call(state, call, attached=attached)
     finally:
         output = _end_call(state, call, outcome or make_interrupted_outcome(state, call))
     return output

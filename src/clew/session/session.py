@@ -29,7 +29,7 @@ from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
 from clew.session.runs import Runs
 from clew.session.state import ThresholdShares
-from clew.session.turn import make_prompt
+from clew.session.turn import Prepare, make_prompt
 from clew.session.window_fit import compact_now, preview
 from clew.tools.protocol import ToolOutput
 
@@ -48,6 +48,8 @@ class RunOptions(TypedDict, total=False):
     attach: bool | str
     """Attach the files and sessions that `@path` and `@session:ID` name: in the prompt, or in
     this text. Default: False."""
+    prepare: Prepare | None
+    """Writes the prompt that the model gets, once the run has begun. Default: None."""
     run_id: RunId | None
     """Names the run in its events. Default: a new id."""
 
@@ -108,7 +110,8 @@ class Session:
         """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
         attach = options.get("attach", False)
-        asked = make_prompt(prompt, raw=raw, display=display, attach=attach)
+        prepare = options.get("prepare")
+        asked = make_prompt(prompt, raw=raw, display=display, attach=attach, prepare=prepare)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:

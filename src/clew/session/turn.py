@@ -44,6 +44,8 @@ _CONTINUE = "Your last answer was interrupted. Continue where it stopped."
 
 Delegate: TypeAlias = Callable[[], Awaitable[str]]
 """Answers a prompt in place of the model."""
+Prepare: TypeAlias = Callable[[], Awaitable[str]]
+"""Writes the text of a prompt, such as a skill with the output of its commands."""
 _Remedy: TypeAlias = Callable[[SessionState, ProviderError], Awaitable[bool]]
 """Removes the cause of a failure; returns False when a retry would not help."""
 
@@ -58,6 +60,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """What clients show in its place."""
     attach: str = ""
     """Attach what `@path` and `@session:ID` in this text name."""
+    prepare: Prepare | None = None
+    """Writes the text that the model gets in place of the message's, once the run has begun."""
 
     @property
     def label(self) -> str:
@@ -71,6 +75,7 @@ def make_prompt(
     raw: str | None = None,
     display: str | None = None,
     attach: bool | str = False,
+    prepare: Prepare | None = None,
 ) -> Prompt:
     """Return the prompt of a run.
 
@@ -83,7 +88,7 @@ def make_prompt(
         raise SessionError("a run needs a user message that is not empty")
     if isinstance(attach, bool):
         attach = message.text if attach else ""
-    return Prompt(message=message, raw=raw, display=display, attach=attach)
+    return Prompt(message=message, raw=raw, display=display, attach=attach, prepare=prepare)
 
 
 async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
@@ -108,6 +113,7 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     state.loop_guard.reset()
     state.pace = state.pace.add_prompt()
     context = await admit_prompt(state, prompt.message, raw=prompt.raw)
+    prompt = await _prepare_prompt(state, prompt)
     news = await _follow_source(state)
     parts, reads = await _find_attachments(state, prompt)
     message = await add_reminders(state, prompt.message, (*news, *context))
@@ -120,6 +126,15 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
         if reads:
             await _read_attachments(state, reads)
         return await _answer(state, asked.id)
+
+
+async def _prepare_prompt(state: SessionState, prompt: Prompt) -> Prompt:
+    """Return the prompt with its final text."""
+    if prompt.prepare is None:
+        return prompt
+    text = await prompt.prepare()
+    raise_ending(state)
+    return replace(prompt, message=user(text))
 
 
 async def _find_attachments(

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from clew.context.recall.documents import Document
 from clew.context.recall.search import IndexQuery, Place
@@ -25,6 +26,7 @@ _LOCK = 0x434C4557
 _MOST_POSITIONS = 4
 """PostgreSQL limits the size of all words and positions of one text to a megabyte."""
 _POSITIONS = ["1", *(",".join(map(str, range(1, n + 1))) for n in range(1, _MOST_POSITIONS + 1))]
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _SEARCH = f"""
 WITH found AS (
@@ -321,11 +323,21 @@ def create_tables(connection: psycopg.Connection) -> None:
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        _create_schema(connection)
         # Another process may have done the work while this one waited.
         for step in _STEPS[_version(connection) :]:
             for statement in step:
                 connection.execute(statement)
         connection.execute("UPDATE clew_schema SET version = %s", (len(_STEPS),))
+
+
+def _create_schema(connection: psycopg.Connection) -> None:
+    """Create the schema that the address names in `search_path`, if it does not exist."""
+    query = "SELECT current_setting('search_path') WHERE current_schema() IS NULL"
+    missing = connection.execute(query).fetchone()
+    if missing is not None and _NAME.fullmatch(missing[0]):
+        name = sql.Identifier(missing[0])
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
 
 
 def _version(connection: psycopg.Connection) -> int:

@@ -1,6 +1,7 @@
 """A small application behind `Access`, on a loopback port, and raw requests to it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -71,16 +72,20 @@ class GuardedApp:
             stream = await anyio.connect_tcp("127.0.0.1", self.port)
             async with stream:
                 await stream.send(data)
-                return parse_answer(await read_all(stream))
+                return await read_answer(stream)
 
 
-async def read_all(stream: anyio.abc.ByteReceiveStream) -> bytes:
-    """Return everything until the end."""
+async def read_answer(stream: anyio.abc.ByteReceiveStream) -> Answer:
+    """Return the answer to a request: of a WebSocket or a stream, what comes first."""
     data = b""
     with suppress(anyio.BrokenResourceError):
         async for part in stream:
             data += part
-    return data
+            head, end, body = data.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+            if end and (length is None or len(body) >= int(length[1])):
+                break
+    return parse_answer(data)
 
 
 def parse_answer(data: bytes) -> Answer:

@@ -31,6 +31,7 @@ Paint: TypeAlias = Callable[[str, str], str]
 WIDTH = 80
 _ID = 16
 _INDENT = " " * (_ID + 4)
+_AGE = 10
 _FACTS = 30
 """Columns for the model and the session that started an agent."""
 _HEADINGS = {"needs input": "yellow", "working": "cyan", "done": "green", "failed": "red"}
@@ -113,22 +114,26 @@ def format_roster(
     """Return the list as lines of at most `width` columns: a heading for each group.
 
     Each task has a line with its id, name, context, cost and age, and one with what it does, asks
-    or said last, its model, and the session that started it.
+    or said last, its model, and the session that started it. `40 s of 2 min` is the age of a task
+    that has worked for 40 s.
     """
     paint = paint or _leave_plain
+    ages = {entry.task.task_id: _format_age(entry.task, now) for entry in entries}
+    widest = max(_AGE, *map(len, ages.values())) if ages else _AGE
     lines: list[str] = []
     for group, members in groupby(entries, key=lambda entry: entry.group):
         found = list(members)
         lines += [""] if lines else []
         lines.append(paint(f"{group} ({len(found)})", _HEADINGS[group]))
         for entry in found:
-            lines.append(_format_head(entry, now, width, paint))
+            age = f"{ages[entry.task.task_id]:>{widest}}"
+            lines.append(_format_head(entry, age, width, paint))
             if detail := _format_detail(entry, width):
                 lines.append(paint(detail, "dim"))
     return lines
 
 
-def _format_head(entry: "RosterEntry", now: float, width: int, paint: Paint) -> str:
+def _format_head(entry: "RosterEntry", age: str, width: int, paint: Paint) -> str:
     task = entry.task
     is_special = task.agent not in ("", GENERAL_PURPOSE.name)
     name = f"{task.agent}: {task.label}" if is_special else task.label
@@ -136,7 +141,7 @@ def _format_head(entry: "RosterEntry", now: float, width: int, paint: Paint) -> 
         name = f"$ {task.prompt or task.label}"
     share = f"{task.context.used_percentage:.0f}%" if task.context is not None else ""
     cost = f"${task.cost_usd:.2f}" if task.cost_usd else ""
-    facts = f"{share:>5} {cost:>7} {_format_age(task, now):>10}"
+    facts = f"{share:>5} {cost:>7} {age}"
     room = width - _ID - 6 - len(facts)
     task_id = f"{sanitize_line(task.task_id, 40):<{_ID}}"
     return f"  {paint(task_id, 'bold')}  {_fit(name, room)}  {facts}".rstrip()
@@ -174,10 +179,13 @@ def find_last_line(entry: "RosterEntry") -> str:
 
 
 def _format_age(task: TaskState, now: float) -> str:
+    worked = format_age(task.worked_seconds) if task.worked_seconds else ""
     if task.ended_at is not None:
-        return f"{format_age(now - task.ended_at)} ago"
+        ended = f"{format_age(now - task.ended_at)} ago"
+        return f"{worked}, {ended}" if worked else ended
     began = task.started_at or task.created_at
-    return format_age(now - began) if began else ""
+    age = format_age(now - began) if began else ""
+    return f"{worked} of {age}" if worked and worked != age else age
 
 
 def _fit(text: str, width: int) -> str:

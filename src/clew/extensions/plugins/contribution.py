@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.estimate import text_units
 from clew.extensions.agent_definitions import AgentDefinition
@@ -72,6 +73,20 @@ class Plugin(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the plugin."""
         return self.manifest.name
+
+
+def with_data(plugin: Plugin, folder: Path) -> Plugin:
+    """Return a plugin whose hooks and servers know the folder for the plugin's own data."""
+    parts = plugin.contribution
+    hooks = tuple(
+        replace(hook, source=replace(hook.source, plugin_data=folder)) for hook in parts.hooks.hooks
+    )
+    servers = tuple(
+        replace(one, variables={**one.variables, "CLAUDE_PLUGIN_DATA": str(folder)})
+        for one in parts.servers
+    )
+    parts = replace(parts, hooks=HookTable(hooks, parts.hooks.problems), servers=servers)
+    return replace(plugin, contribution=parts)
 
 
 def estimate_prompt(skills: Sequence[Skill], agents: Sequence[AgentDefinition]) -> int:

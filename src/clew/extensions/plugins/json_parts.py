@@ -18,9 +18,7 @@ _SERVER = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 def read_plugin_hooks(plugin: PluginFolder) -> HookTable:
     """Return the hooks of a plugin; a file or section with a mistake is not used."""
-    source = HookSource(
-        name=f"plugin {plugin.manifest.name}", plugin_root=plugin.root, plugin_data=plugin.data
-    )
+    source = HookSource(name=f"plugin {plugin.manifest.name}", plugin_root=plugin.root)
     tables: list[HookTable] = []
     for where, section in plugin.read_sections("hooks/hooks.json", plugin.manifest.hooks):
         try:

@@ -33,12 +33,10 @@ def resolve_path(root: Path, text: str) -> Path | PluginProblem:
 class PluginFolder:
     """Reads from the folder of one plugin and collects what cannot be used."""
 
-    def __init__(self, root: Path, manifest: Manifest, data: Path | None = None) -> None:
+    def __init__(self, root: Path, manifest: Manifest) -> None:
         self.root = root
         """The real path."""
         self.manifest = manifest
-        self.data = data
-        """The folder for the plugin's own data."""
         self.prefix = f"{manifest.name}:"
         """What the names of its parts begin with."""
         self.problems: list[PluginProblem] = []
@@ -46,8 +44,7 @@ class PluginFolder:
     @property
     def variables(self) -> Mapping[str, str]:
         """The variables that the plugin's files may refer to."""
-        found = {"CLAUDE_PLUGIN_ROOT": str(self.root)}
-        return found if self.data is None else {**found, "CLAUDE_PLUGIN_DATA": str(self.data)}
+        return {"CLAUDE_PLUGIN_ROOT": str(self.root)}
 
     def expand(self, text: str) -> str:
         """Replace references to the plugin's folders in a text."""

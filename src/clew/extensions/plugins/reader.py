@@ -40,7 +40,6 @@ def read_plugin(
     name: str = "",
     listed: Manifest | None = None,
     strict: bool = True,
-    data: Path | None = None,
 ) -> Plugin:
     """Read a plugin; blocks.
 
@@ -50,7 +49,6 @@ def read_plugin(
             folder.
         listed: The entry of the marketplace that it comes from.
         strict: False when that entry alone says what the plugin consists of.
-        data: The folder for the plugin's own data, which hooks and servers get.
 
     Raises:
         PluginError: The folder is not a plugin, or its manifest is malformed.
@@ -59,7 +57,7 @@ def read_plugin(
     if not root.is_dir():
         raise PluginError(f"{root} is not a folder", kind="missing")
     manifest, problems = _find_manifest(root, name, listed, strict=strict)
-    folder = PluginFolder(root, manifest, data)
+    folder = PluginFolder(root, manifest)
     folder.problems += problems
     contribution = _read_parts(folder, adds_skills=strict or listed is None)
     is_named = (root / MANIFEST).exists() or listed is not None

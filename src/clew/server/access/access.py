@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from typing import Any
 
 import anyio
 from aiohttp import web
@@ -24,6 +25,8 @@ from clew.server.access.users import User
 _USER = web.RequestKey("clew_user", User)
 _CLIENT = web.RequestKey("clew_client", Client)
 _MAX_FORM = 4_096
+_LINGER_SECONDS = 2.0
+"""How long the rest of a refused body is read, so that the client sees the answer."""
 _EVENT_STREAM = "text/event-stream"
 
 
@@ -77,6 +80,17 @@ class Access:
     def guard(self, server: web.Server) -> ConnectionGuard:
         """Return what makes the connections of a server: give it to `loop.create_server`."""
         return ConnectionGuard(server, self._options.limits)
+
+    @property
+    def runner_options(self) -> dict[str, Any]:
+        """Keyword arguments of `AppRunner`: the limits that aiohttp keeps itself."""
+        limits = self._options.limits
+        return {
+            "keepalive_timeout": limits.keep_alive_seconds,
+            "max_field_size": limits.max_header,
+            "max_line_size": limits.max_header,
+            "lingering_time": _LINGER_SECONDS,
+        }
 
     def make_login_path(self) -> str:
         """Return a path that signs the owner's browser in, once."""

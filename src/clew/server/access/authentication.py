@@ -1,15 +1,18 @@
 """Who sends a request: the bearer of a token, a browser with the cookie, a user behind a proxy."""
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from clew.core.errors import AccessDenied, NotAuthenticated
+from clew.core.errors import AccessDenied, ConfigError, NotAuthenticated
 from clew.server.access.options import AccessOptions
 from clew.server.access.origins import Client, check_origin
 from clew.server.access.tokens import CookieSigner, hash_token, match_token
 from clew.server.access.users import OWNER, User, UsersFile, make_user, parse_proxy_user
+
+logger = logging.getLogger(__name__)
 
 _BEARER = re.compile(r"(?i:bearer) +([!-~]{1,512})")
 _HOW = (
@@ -100,7 +103,12 @@ class Authenticator:
         return make_user(name)
 
     def _read_hashes(self) -> dict[str, str]:
-        users = self._users.read_hashes() if self._users else {}
+        """Return the hashes of all users; only the owner's if the users file cannot be read."""
+        try:
+            users = self._users.read_hashes() if self._users else {}
+        except ConfigError as error:
+            logger.warning("no user but the owner can sign in: %s", error)
+            users = {}
         return {**users, OWNER: self._owner_hash}
 
 

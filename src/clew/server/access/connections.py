@@ -6,6 +6,7 @@ of idle connections lock nobody out.
 """
 
 import asyncio
+import resource
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import cast
@@ -15,6 +16,10 @@ from aiohttp import web
 from clew.core.errors import ServerBusy
 from clew.server.access.options import Limits
 from clew.server.access.refusals import format_refusal
+
+_OTHER_FILES = 1_024
+"""Files that sessions, stores and tools may have open."""
+_FEWEST = 64
 
 
 class ConnectionGuard:
@@ -136,3 +141,18 @@ def find_connection(request: web.BaseRequest) -> GuardedConnection | None:
     transport = request.transport
     protocol = transport.get_protocol() if transport is not None else None
     return protocol if isinstance(protocol, GuardedConnection) else None
+
+
+def raise_file_limit(connections: int) -> int:
+    """Let this process open enough files for so many connections.
+
+    Returns:
+        How many connections there may be; fewer if the system does not allow more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(_FEWEST, allowed - _OTHER_FILES)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
+from clew.core.json_text import decode_json
 from clew.sdk.secret_files import read_secret_file, write_secret_file
 from clew.server.access.tokens import hash_token, make_token
 
@@ -101,7 +102,7 @@ class UsersFile:
         if data is None:
             return ()
         try:
-            return msgspec.json.decode(data, type=_Users).users
+            return decode_json(data, type=_Users).users
         except msgspec.DecodeError as error:
             raise ConfigError(f"{self._path} is damaged: {error}") from error
 

@@ -13,6 +13,7 @@ from clew.server.errors import RequestError
 from clew.server.event_stream import EVENT_STREAM, EventResponse, ends_run
 from clew.server.method_route import SESSION_ERRORS, SessionParams, make_method_route
 from clew.server.route import JSON, AnyRoute, Call, Example, Route
+from clew.server.websocket import serve_socket
 
 _S = "/sessions/{session_id}"
 
@@ -39,6 +40,13 @@ class EventsParams(SessionParams, frozen=True, kw_only=True):
     """False for a client that only watches."""
 
 
+class SocketParams(SessionParams, frozen=True, kw_only=True):
+    """Where the events of a WebSocket begin."""
+
+    after: int | None = None
+    """A sequence number; without it, events are sent when the client subscribes."""
+
+
 async def _submit(call: Call[SessionParams, PromptInput]) -> object:
     async with call.service.sessions.use(call.params.session_id) as live:
         if not call.wants_stream:
@@ -48,7 +56,7 @@ async def _submit(call: Call[SessionParams, PromptInput]) -> object:
             stream = EventResponse(call.request, call.service.streams)
             with call.service.streams.track(call.request):
                 await stream.start()
-                await stream.follow(live, reader, until=ends_run(run_id))
+                await stream.follow(live, reader, is_last=ends_run(run_id))
         return stream.response
 
 
@@ -67,6 +75,13 @@ async def _follow(call: Call[EventsParams, Any]) -> web.StreamResponse:
                 await stream.start()
                 await stream.follow(live, reader)
         return stream.response
+
+
+async def _serve_socket(call: Call[SocketParams, Any]) -> web.StreamResponse:
+    if call.request.headers.get("Upgrade", "").lower() != "websocket":
+        raise RequestError(426, "this address speaks WebSocket; GET …/events has the events")
+    async with call.service.sessions.use(call.params.session_id) as live:
+        return await serve_socket(call.request, live, call.service.streams, after=call.params.after)
 
 
 def _find_start(call: Call[EventsParams, Any]) -> int | None:
@@ -170,5 +185,14 @@ CONVERSATION_ROUTES: tuple[AnyRoute, ...] = (
         media=(EVENT_STREAM,),
         errors=(*SESSION_ERRORS, 410),
         example=Example(query={"after": "{seq}"}),
+    ),
+    Route(
+        method="GET",
+        path=f"{_S}/socket",
+        summary="Open a WebSocket: calls, commands and events over one connection.",
+        handle=_serve_socket,
+        params=SocketParams,
+        status=101,
+        errors=(*SESSION_ERRORS, 426),
     ),
 )

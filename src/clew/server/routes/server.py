@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
+from anyio import to_thread
 from msgspec import Meta, Struct
 
 from clew._version import __version__
+from clew.sdk.model_list import ModelInfo, list_models
 from clew.sdk.project_rosters import open_rosters
 from clew.sdk.roster import RosterEntry
 from clew.server.metrics import Metrics
-from clew.server.route import AnyRoute, Call, Example, NoFields, Route
+from clew.server.route import JSON, AnyRoute, Call, Example, NoFields, Route
 
 PLAIN = "text/plain"
 
@@ -48,6 +50,15 @@ async def _metrics(call: Call[NoFields, Any]) -> web.Response:
     return web.Response(body=text.encode(), headers={"Content-Type": Metrics.content_type})
 
 
+async def _openapi(call: Call[NoFields, Any]) -> web.Response:
+    return web.Response(body=call.service.document, content_type=JSON)
+
+
+async def _models(call: Call[NoFields, Any]) -> list[ModelInfo]:
+    options = call.service.options
+    return await to_thread.run_sync(list_models, Path(options.defaults.cwd), options.environ)
+
+
 async def _roster(call: Call[RosterParams, Any]) -> list[RosterEntry]:
     options = call.service.options
     async with open_rosters(Path(options.defaults.cwd), environ=options.environ) as rosters:
@@ -72,6 +83,23 @@ SERVER_ROUTES: tuple[AnyRoute, ...] = (
         params=NoFields,
         result=str,
         media=(PLAIN,),
+    ),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        summary="Read this document.",
+        handle=_openapi,
+        params=NoFields,
+        result=dict[str, Any],
+    ),
+    Route(
+        method="GET",
+        path="/models",
+        summary="List the models of all providers that are set up.",
+        handle=_models,
+        params=NoFields,
+        result=list[ModelInfo],
+        errors=(400,),
     ),
     Route(
         method="GET",

@@ -87,7 +87,7 @@ class SearchParams(Struct, frozen=True, kw_only=True):
     limit: _Limit = 20
 
 
-class NewSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session to create; what is left out is as `clew serve` was started."""
 
     cwd: str = ""
@@ -153,7 +153,7 @@ async def _search(call: Call[SearchParams, Any]) -> list[FoundSession]:
     return [_describe_hit(hit, call.service) for hit in hits]
 
 
-async def _create(call: Call[NoFields, NewSession]) -> SessionSnapshot:
+async def _create(call: Call[NoFields, SessionRequest]) -> SessionSnapshot:
     wanted = {key: value for key, value in asdict(call.body).items() if value or key == "cwd"}
     spec = replace(call.service.options.defaults, **wanted)
     live = await call.service.sessions.create(spec)
@@ -258,7 +258,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         summary="Create a session.",
         handle=_create,
         params=NoFields,
-        body=NewSession,
+        body=SessionRequest,
         result=SessionSnapshot,
         status=201,
         errors=(503,),

@@ -1,0 +1,110 @@
+"""Several users of one server: nobody sees the sessions of another."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.server.access import AccessOptions, Limits, UsersFile
+from clew.server.route import BASE
+from clew.server.routes import ROUTES
+from tests.server.places import Api, serving
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("SRV-3")]
+
+LIMITS = Limits(failure_burst=1_000)
+OWNER_TOKEN = "clew_" + "o" * 43
+
+
+@asynccontextmanager
+async def _serve_users(folder: Path) -> AsyncGenerator[tuple[Api, dict[str, str]], None]:
+    """Serve the owner and two users; the headers of the owner are the usual ones."""
+    users = UsersFile(folder / "users.json")
+    tokens = {"owner": OWNER_TOKEN, "ann": users.add("ann"), "bob": users.add("bob")}
+    access = AccessOptions(token=OWNER_TOKEN, users_file=folder / "users.json", limits=LIMITS)
+    async with serving(folder, access=access) as api:
+        yield api, {name: f"Bearer {token}" for name, token in tokens.items()}
+
+
+async def _ask(
+    api: Api, user: str, request: str, body: object = None, **query: str
+) -> tuple[int, str]:
+    """Send a request such as `GET /sessions`; return the status and the text of the answer."""
+    method, _, path = request.partition(" ")
+    async with api.http.request(
+        method,
+        f"{api.server.url}{BASE}{path}",
+        json=body,
+        params=query,
+        headers={"Authorization": user},
+    ) as response:
+        return response.status, await response.text()
+
+
+async def _open(api: Api, user: str) -> str:
+    """Open a session that has said something; return its id."""
+    status, text = await _ask(api, user, "POST /sessions", {})
+    assert status == 201, text
+    session_id = str(json.loads(text)["session_id"])
+    headers = {"Authorization": user, "Accept": "text/event-stream"}
+    path = f"{BASE}/sessions/{session_id}/prompts"
+    async with api.http.post(
+        api.server.url + path, json={"text": "Say something."}, headers=headers
+    ) as response:
+        assert response.status < 300, await response.text()
+        await response.read()
+    return session_id
+
+
+async def test_no_route_gives_a_user_a_session_of_another(tmp_path: Path) -> None:
+    async with _serve_users(tmp_path) as (api, users):
+        mine, theirs = await _open(api, users["owner"]), await _open(api, users["ann"])
+        tried = 0
+        for route in ROUTES:
+            if "{session_id}" not in route.path:
+                continue
+            tried += 1
+            for user, foreign in (("bob", theirs), ("bob", mine), ("owner", theirs), ("ann", mine)):
+                path = route.path.replace("{session_id}", foreign)
+                path = path.replace("{", "").replace("}", "")
+                example = route.example
+                status, text = await _ask(
+                    api, users[user], f"{route.method} {path}", example.body, **example.query
+                )
+                assert status in (400, 404), (route.name, status, text)
+        for name, known in (("owner", mine), ("ann", theirs)):
+            assert (await _ask(api, users[name], f"GET /sessions/{known}"))[0] == 200
+
+    assert tried > 15
+
+
+async def test_lists_hold_only_what_the_user_has(tmp_path: Path) -> None:
+    async with _serve_users(tmp_path) as (api, users):
+        mine, theirs = await _open(api, users["owner"]), await _open(api, users["ann"])
+        lists: dict[str, Any] = {}
+        for name, header in users.items():
+            answers = [
+                await _ask(api, header, "GET /sessions"),
+                await _ask(api, header, "GET /sessions/search", q="something"),
+                await _ask(api, header, "GET /roster"),
+            ]
+            assert [status for status, _ in answers] == [200, 200, 200]
+            lists[name] = "".join(text for _, text in answers)
+
+    found = {name: (mine in text, theirs in text) for name, text in lists.items()}
+    assert found == {"owner": (True, False), "ann": (False, True), "bob": (False, False)}
+
+
+async def test_no_route_but_health_works_without_a_token(tmp_path: Path) -> None:
+    async with _serve_users(tmp_path) as (api, _):
+        open_to_all = []
+        for route in ROUTES:
+            path = route.path.replace("{", "").replace("}", "")
+            status, _ = await _ask(api, "", f"{route.method} {path}")
+            if status != 401:
+                open_to_all.append(route.path)
+
+    assert open_to_all == ["/health"]
