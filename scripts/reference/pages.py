@@ -31,6 +31,8 @@ PAGES = (
             "clew.sdk.pipe_client:PipeSession,connect,serve",
             "clew.sdk.context_client",
             "clew.sdk.client_json",
+            "clew.sdk.context_params",
+            "clew.sdk.client_calls",
             "clew.sdk.clipboard",
             "clew.sdk.agents",
             "clew.sdk.agent_setup:AgentSetup,ParentState",

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.entry_places import find_places
 from clew.context.estimate import text_units
 from clew.context.loss_report import WrittenSummary, build_clearing, build_compaction
 from clew.context.plan import Budget, Reduce
 from clew.context.policy import Thresholds
-from clew.context.standing import find_places
 from clew.context.strategies.tiered import Tiered
 from clew.context.timeline import TimelineLog
 from clew.context.view import View, fold

@@ -58,33 +58,14 @@ class TimelineLog:
 
 def _make_item(entry: Entry, before: View, after: View) -> TimelinePoint | TimelineMark | None:
     match entry.body:
-        case MessageAdded(message=message) as body if message.role is Role.ASSISTANT:
-            return _make_point(entry, body, after)
-        case Compacted(trigger=trigger, report=report):
-            return TimelineMark(
-                entry_id=entry.id,
-                at=entry.at,
-                kind=MarkKind.COMPACTION,
-                tokens_before=report.tokens_before,
-                tokens_after=report.tokens_after,
-                trigger=trigger,
-            )
-        case ResultsCleared(trigger=trigger, tokens_before=int(tokens)) as body if tokens:
-            return TimelineMark(
-                entry_id=entry.id,
-                at=entry.at,
-                kind=MarkKind.RESULTS_CLEARED,
-                tokens_before=tokens,
-                tokens_after=body.tokens_after,
-                trigger=trigger,
-            )
+        case MessageAdded(message=message) as body:
+            return _make_point(entry, body, after) if message.role is Role.ASSISTANT else None
         case SetupChanged(model=model):
-            if not before.setup.model.name or before.setup.model == model:
-                return None
-            return _make_mark(entry, MarkKind.MODEL, before, after)
+            is_new = bool(before.setup.model.name) and before.setup.model != model
+            return _make_mark(entry, MarkKind.MODEL, before, after) if is_new else None
         case body:
-            kind = _kind_of(body)
-            return None if kind is None else _make_mark(entry, kind, before, after)
+            kind = find_mark_kind(body)
+            return _make_mark(entry, kind, before, after) if kind is not None else None
 
 
 def _make_point(entry: Entry, body: MessageAdded, view: View) -> TimelinePoint:
@@ -102,8 +83,11 @@ def _make_point(entry: Entry, body: MessageAdded, view: View) -> TimelinePoint:
     )
 
 
-def _kind_of(body: Body) -> MarkKind | None:
+def find_mark_kind(body: Body) -> MarkKind | None:
+    """Return how a change of the view is marked; None for other entries."""
     match body:
+        case Compacted():
+            return MarkKind.COMPACTION
         case ResultsCleared():
             return MarkKind.RESULTS_CLEARED
         case ReasoningDropped():
@@ -119,17 +103,30 @@ def _kind_of(body: Body) -> MarkKind | None:
 
 
 def _make_mark(entry: Entry, kind: MarkKind, before: View, after: View) -> TimelineMark:
-    is_model = kind is MarkKind.MODEL
+    body, is_model = entry.body, kind is MarkKind.MODEL
+    reported = _find_reported(body)
     return TimelineMark(
         entry_id=entry.id,
         at=entry.at,
         kind=kind,
-        tokens_before=count_tokens(before),
-        tokens_after=count_tokens(after),
-        target=_find_target(entry.body),
+        tokens_before=reported[0] if reported else count_tokens(before),
+        tokens_after=reported[1] if reported else count_tokens(after),
+        trigger=body.trigger if isinstance(body, Compacted | ResultsCleared) else "",
+        target=_find_target(body),
         model=after.setup.model.name if is_model else "",
         window=after.setup.model.window if is_model else 0,
     )
+
+
+def _find_reported(body: Body) -> tuple[int, int] | None:
+    """Return the tokens before and after that an entry reports itself."""
+    match body:
+        case Compacted(report=report):
+            return report.tokens_before, report.tokens_after
+        case ResultsCleared(tokens_before=before, tokens_after=after) if before:
+            return before, after
+        case _:
+            return None
 
 
 def _find_target(body: Body) -> EntryId | None:

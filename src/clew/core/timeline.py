@@ -1,6 +1,6 @@
 """The context window over time, and where each entry of a journal stands now.
 
-`clew.context.timeline` and `clew.context.standing` compute these values from a journal.
+`clew.context.timeline` and `clew.context.entry_places` compute these values from a journal.
 """
 
 from enum import StrEnum

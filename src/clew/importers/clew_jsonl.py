@@ -4,7 +4,7 @@ A Clew compaction may keep messages from the middle. As in every `RecordedSessio
 follow the summary, and dropped messages precede it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
@@ -36,7 +36,15 @@ def export_jsonl(entries: Iterable[Entry]) -> bytes:
 def parse(lines: Iterable[bytes]) -> RecordedSession:
     """Read a journal; a damaged line is noted and skipped."""
     notes = ImportNotes()
-    entries = _entries(lines, notes)
+    return _record(_entries(lines, notes), notes)
+
+
+def record_entries(entries: Sequence[Entry]) -> RecordedSession:
+    """Return the conversation of a journal as a recording."""
+    return _record(entries, ImportNotes())
+
+
+def _record(entries: Sequence[Entry], notes: ImportNotes) -> RecordedSession:
     gone = find_withdrawn(entries)
     reader = _Reader(notes)
     for entry in entries:

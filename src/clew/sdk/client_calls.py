@@ -14,20 +14,35 @@ from clew.core.tasks import JobGroupState, JobGroupSummary, JobWaitPolicy, LogPa
 from clew.sdk.client_json import (
     CancelTaskParams,
     CreateGroupParams,
-    EntriesParams,
     GroupParams,
     LogParams,
     NoParams,
     SendParams,
     TaskParams,
-    TimelineParams,
 )
 from clew.sdk.context_client import (
     ENTRIES_LIMIT,
+    RECALL_LIMIT,
     START,
     TIMELINE_LIMIT,
+    CompactionDetail,
+    CompactionOutcome,
+    CompactionPreview,
+    ContextSimulation,
     ContextTimeline,
     JournalEntry,
+    RecallResult,
+    UndoneChange,
+)
+from clew.sdk.context_params import (
+    CompactParams,
+    EntriesParams,
+    EntryParams,
+    PreviewParams,
+    RecallParams,
+    SimulateParams,
+    TimelineParams,
+    UndoParams,
 )
 from clew.sdk.task_client import LOG_LINES
 
@@ -126,3 +141,49 @@ class ContextCalls:
         """Return entries of the journal, with where each stands now."""
         params = EntriesParams(after=after, limit=limit)
         return await self._call("context.entries", params, list[JournalEntry])
+
+    async def compaction(self, entry_id: EntryId) -> CompactionDetail:
+        """Return what a compaction or a clearing of results did."""
+        params = EntryParams(entry_id=entry_id)
+        return await self._call("context.compaction", params, CompactionDetail)
+
+    async def preview(self, *, strategy: str = "") -> CompactionPreview:
+        """Return what a compaction would do now; nothing changes."""
+        params = PreviewParams(strategy=strategy)
+        return await self._call("context.preview", params, CompactionPreview)
+
+    async def compact(self, *, instructions: str = "", force: bool = False) -> CompactionOutcome:
+        """Compact now, or before the next model call of the run that is active."""
+        params = CompactParams(instructions=instructions, force=force)
+        return await self._call("context.compact", params, CompactionOutcome)
+
+    async def undo(self, entry_id: EntryId | None = None) -> UndoneChange:
+        """Undo the newest compaction, clearing of results, clear or rewind."""
+        return await self._call("context.undo", UndoParams(entry_id=entry_id), UndoneChange)
+
+    async def pin(self, entry_id: EntryId) -> None:
+        """Keep a message of the view word for word in every compaction."""
+        await self._call("context.pin", EntryParams(entry_id=entry_id), type(None))
+
+    async def unpin(self, entry_id: EntryId) -> None:
+        """No longer keep a message in every compaction."""
+        await self._call("context.unpin", EntryParams(entry_id=entry_id), type(None))
+
+    async def recall(self, query: str, *, limit: int = RECALL_LIMIT) -> RecallResult:
+        """Search the whole journal by words and filters, or read entries."""
+        params = RecallParams(query=query, limit=limit)
+        return await self._call("context.recall", params, RecallResult)
+
+    async def simulate(
+        self,
+        strategies: Sequence[str] = (),
+        *,
+        window: int | None = None,
+        max_tokens: int | None = None,
+        lookups: bool = True,
+    ) -> ContextSimulation:
+        """Simulate this session under several strategies."""
+        params = SimulateParams(
+            strategies=tuple(strategies), window=window, max_tokens=max_tokens, lookups=lookups
+        )
+        return await self._call("context.simulate", params, ContextSimulation)

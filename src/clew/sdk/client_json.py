@@ -15,6 +15,7 @@ from clew.core.context_state import ContextState
 from clew.core.errors import (
     BackgroundTaskError,
     ClewError,
+    ContextError,
     RunError,
     SessionError,
     TaskNotFound,
@@ -40,18 +41,28 @@ from clew.sdk.client import (
     SessionSnapshot,
 )
 from clew.sdk.context_client import (
-    ENTRIES_LIMIT,
-    START,
-    TIMELINE_LIMIT,
+    CompactionDetail,
+    CompactionOutcome,
+    CompactionPreview,
+    ContextSimulation,
     ContextTimeline,
     JournalEntry,
+    RecallResult,
+    UndoneChange,
+)
+from clew.sdk.context_params import (
+    CompactParams,
+    EntriesParams,
+    EntryParams,
+    Limit,
+    Position,
+    PreviewParams,
+    RecallParams,
+    SimulateParams,
+    TimelineParams,
+    UndoParams,
 )
 from clew.sdk.task_client import LOG_LINES
-
-Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-"""How many items a page has at most."""
-Position: TypeAlias = Annotated[EntryId, msgspec.Meta(ge=0)]
-"""An entry after which a page begins; 0 is the beginning."""
 
 
 class NoParams(Struct, frozen=True):
@@ -146,20 +157,6 @@ class GroupParams(Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-class TimelineParams(Struct, frozen=True, kw_only=True):
-    """Parameters of `context.timeline`."""
-
-    after: Position = START
-    limit: Limit = TIMELINE_LIMIT
-
-
-class EntriesParams(Struct, frozen=True, kw_only=True):
-    """Parameters of `context.entries`."""
-
-    after: Position = START
-    limit: Limit = ENTRIES_LIMIT
-
-
 class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error on the wire."""
 
@@ -169,6 +166,8 @@ class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     category: TaskErrorCategory | None = None
     """Of a `BackgroundTaskError`."""
     recoverable: bool = False
+    context: ContextState | None = None
+    """How full the window is, of a `ContextError`."""
 
 
 Call: TypeAlias = Callable[[SessionClient, Any], Awaitable[object]]
@@ -259,6 +258,36 @@ METHODS: dict[str, Method] = {
         list[JournalEntry],
         lambda client, p: client.context.entries(after=p.after, limit=p.limit),
     ),
+    "context.compaction": Method(
+        EntryParams, CompactionDetail, lambda client, p: client.context.compaction(p.entry_id)
+    ),
+    "context.preview": Method(
+        PreviewParams,
+        CompactionPreview,
+        lambda client, p: client.context.preview(strategy=p.strategy),
+    ),
+    "context.compact": Method(
+        CompactParams,
+        CompactionOutcome,
+        lambda client, p: client.context.compact(instructions=p.instructions, force=p.force),
+    ),
+    "context.undo": Method(
+        UndoParams, UndoneChange, lambda client, p: client.context.undo(p.entry_id)
+    ),
+    "context.pin": Method(EntryParams, None, lambda client, p: client.context.pin(p.entry_id)),
+    "context.unpin": Method(EntryParams, None, lambda client, p: client.context.unpin(p.entry_id)),
+    "context.recall": Method(
+        RecallParams,
+        RecallResult,
+        lambda client, p: client.context.recall(p.query, limit=p.limit),
+    ),
+    "context.simulate": Method(
+        SimulateParams,
+        ContextSimulation,
+        lambda client, p: client.context.simulate(
+            p.strategies, window=p.window, max_tokens=p.max_tokens, lookups=p.lookups
+        ),
+    ),
 }
 """Every method but `events`, which is a stream."""
 
@@ -286,7 +315,8 @@ def encode_error(error: ClewError) -> ErrorBody:
     if isinstance(error, BackgroundTaskError):
         kind, again = error.category, error.recoverable
         return ErrorBody(type=name, message=str(error), category=kind, recoverable=again)
-    return ErrorBody(type=name, message=str(error))
+    state = error.state if isinstance(error, ContextError) else None
+    return ErrorBody(type=name, message=str(error), context=state)
 
 
 def decode_error(body: ErrorBody) -> ClewError:
@@ -298,6 +328,8 @@ def decode_error(body: ErrorBody) -> ClewError:
             body.message, category=body.category, recoverable=body.recoverable
         )
     found = getattr(errors, body.type, None)
+    if body.context is not None and isinstance(found, type) and issubclass(found, ContextError):
+        return found(body.message, state=body.context)
     if isinstance(found, type) and issubclass(found, ClewError):
         try:
             return found(body.message)

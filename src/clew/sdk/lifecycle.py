@@ -18,7 +18,6 @@ from clew.sdk.prompt_runner import PromptRunner
 from clew.sdk.session_parts import Blueprint
 from clew.sdk.session_tasks import SessionTasks
 from clew.session.event_bus import EventBus
-from clew.session.session import Session
 
 _SHUTDOWN_SECONDS = 30.0
 """How long a shutdown waits for work that does not react to its abort."""
@@ -70,10 +69,6 @@ class Lifecycle:
     async def open_tasks(self) -> SessionTasks:
         """Return the background tasks of the session, which is opened if need be."""
         return (await self.open()).parts.tasks
-
-    async def open_conversation(self) -> Session:
-        """Return the conversation of the session, which is opened if need be."""
-        return (await self.open()).parts.session
 
     async def shutdown(self, reason: str, message: str) -> None:
         """Accept no more prompts, abort what runs, and end the session."""

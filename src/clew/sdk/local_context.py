@@ -1,62 +1,77 @@
 """The context window of a session in this process: implements `ContextClient`."""
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 
-from clew.context.standing import find_places
-from clew.context.timeline import TimelineLog
-from clew.context.triggers import find_threshold
-from clew.context.view import View, make_summary
+from anyio import to_thread
+
+from clew.context.entry_places import find_places
+from clew.context.timeline import TimelineLog, find_mark_kind
 from clew.core.context_state import ContextState
-from clew.core.entries import Compacted, Entry, MessageAdded
+from clew.core.errors import AbortError
 from clew.core.ids import EntryId
 from clew.core.timeline import EntryPlace, TimelineMark, TimelinePoint
-from clew.extensions.commands.entries import describe_entries, entry_author
+from clew.extensions.commands.context import request_compaction
+from clew.extensions.commands.entries import describe_entries
 from clew.sdk.context_client import (
     ENTRIES_LIMIT,
+    RECALL_LIMIT,
     START,
     TIMELINE_LIMIT,
+    CompactionDetail,
+    CompactionOutcome,
+    CompactionPreview,
+    ContextSimulation,
     ContextTimeline,
     JournalEntry,
-    WindowThresholds,
+    RecallResult,
+    UndoneChange,
 )
+from clew.sdk.context_values import (
+    describe_compaction,
+    list_thresholds,
+    make_recall_result,
+    make_rows,
+    make_simulation,
+)
+from clew.sdk.lifecycle import Lifecycle
+from clew.session.journal import Journal
 from clew.session.session import Session
 
 
 class LocalContext:
     """Implements `ContextClient` for a session in this process.
 
-    It keeps the timeline and the standings that it computed, and continues them as the journal
-    grows.
+    It keeps the timeline and the places of entries that it computed, and continues them as the
+    journal grows.
     """
 
-    def __init__(self, session: Callable[[], Awaitable[Session]]) -> None:
-        self._session = session
+    def __init__(self, life: Lifecycle) -> None:
+        self._life = life
         self._log: TimelineLog | None = None
         self._places: tuple[int, dict[EntryId, EntryPlace]] = (0, {})
 
     async def state(self) -> ContextState:
         """Return how full the window is."""
-        return (await self._session()).get_context_state()
+        return (await self._open()).get_context_state()
 
     async def timeline(
         self, *, after: EntryId = START, limit: int = TIMELINE_LIMIT
     ) -> ContextTimeline:
         """Return how full the window was after each answer, and what changed it."""
-        session = await self._session()
-        journal = session.journal
-        items = self._read_timeline(session)
-        first = bisect_right(items, after, key=lambda item: item.entry_id)
+        session = await self._open()
+        entries, items = session.journal.entries, self._read_timeline(session.journal)
+        first = bisect_right(items, after, key=_entry_id)
         page = items[first : first + max(0, limit)]
         has_more = first + len(page) < len(items)
-        newest = journal.entries[-1].id if journal.entries else START
+        newest = entries[-1].id if entries else START
         if has_more:
             newest = page[-1].entry_id if page else after
         return ContextTimeline(
             points=tuple(item for item in page if isinstance(item, TimelinePoint)),
             marks=tuple(item for item in page if isinstance(item, TimelineMark)),
-            thresholds=_list_thresholds(session),
-            undoable=journal.view.undoable,
+            thresholds=list_thresholds(session.state),
+            undoable=session.journal.view.undoable,
             last_entry=newest,
             has_more=has_more,
         )
@@ -65,76 +80,120 @@ class LocalContext:
         self, *, after: EntryId = START, limit: int = ENTRIES_LIMIT
     ) -> list[JournalEntry]:
         """Return entries of the journal, with where each stands now."""
-        session = await self._session()
-        entries, view = session.journal.entries, session.journal.view
-        start = bisect_right(entries, after, key=lambda entry: entry.id)
-        rows = describe_entries(entries, start, start + max(0, limit))
-        places, sizes = self._find_places(session), _measure_shown(view)
-        return [
-            _make_row(entry, text, view, place=places[entry.id], units=sizes.get(entry.id, 0))
-            for entry, text in rows
-        ]
+        journal = (await self._open()).journal
+        start = bisect_right(journal.entries, after, key=lambda entry: entry.id)
+        rows = describe_entries(journal.entries, start, start + max(0, limit))
+        return make_rows(rows, journal.view, self._find_places(journal))
 
-    def _read_timeline(self, session: Session) -> list[TimelinePoint | TimelineMark]:
-        journal = session.journal
+    async def compaction(self, entry_id: EntryId) -> CompactionDetail:
+        """Return what a compaction or a clearing of results did."""
+        journal = (await self._open()).journal
+        return describe_compaction(journal, entry_id, self._find_places(journal))
+
+    async def preview(self, *, strategy: str = "") -> CompactionPreview:
+        """Return what a compaction would do now; nothing changes."""
+        would = (await self._open()).preview_compaction(strategy)
+        return CompactionPreview(
+            strategy=would.strategy, report=would.report, summary=would.summary
+        )
+
+    async def compact(self, *, instructions: str = "", force: bool = False) -> CompactionOutcome:
+        """Compact now, or before the next model call of the run that is active."""
+        built = await self._life.open()
+        journal = built.parts.session.journal
+
+        async def compact() -> CompactionOutcome:
+            done = await request_compaction(built.commands, instructions, force=force)
+            if done is None:
+                return CompactionOutcome(deferred=True)
+            entry_id = journal.view.undoable[-1]
+            detail = describe_compaction(journal, entry_id, self._find_places(journal))
+            return CompactionOutcome(deferred=False, compaction=detail)
+
+        return await self._life.runner.change("/compact", compact)
+
+    async def undo(self, entry_id: EntryId | None = None) -> UndoneChange:
+        """Undo the newest compaction, clearing of results, clear or rewind."""
+        session = await self._open()
+
+        async def undo() -> UndoneChange:
+            entry = await session.undo(entry_id)
+            kind = find_mark_kind(entry.body)
+            assert kind is not None  # noqa: S101 - only these can be undone
+            return UndoneChange(entry_id=entry.id, kind=kind, state=session.get_context_state())
+
+        return await self._life.runner.change("/undo", undo)
+
+    async def pin(self, entry_id: EntryId) -> None:
+        """Keep a message of the view word for word in every compaction."""
+        await (await self._open()).pin(entry_id)
+
+    async def unpin(self, entry_id: EntryId) -> None:
+        """No longer keep a message in every compaction."""
+        await (await self._open()).pin(entry_id, pinned=False)
+
+    async def recall(self, query: str, *, limit: int = RECALL_LIMIT) -> RecallResult:
+        """Search the whole journal by words and filters, or read entries."""
+        from clew.session.recall import RecallRequest  # noqa: PLC0415 - loaded by the first search
+
+        session = await self._open()
+        answer = await session.recall(RecallRequest(text=query, limit=max(1, limit)))
+        return make_recall_result(answer, self._find_places(session.journal))
+
+    async def simulate(
+        self,
+        strategies: Sequence[str] = (),
+        *,
+        window: int | None = None,
+        max_tokens: int | None = None,
+        lookups: bool = True,
+    ) -> ContextSimulation:
+        """Simulate this session under several strategies, in a thread."""
+        # Imported here because few sessions are ever simulated, and it loads much.
+        from clew.sdk.simulation import (  # noqa: PLC0415
+            SCENARIOS,
+            SimulationOptions,
+            simulate_journal,
+        )
+
+        session = await self._open()
+        entries, model = session.journal.entries[:], session.journal.view.setup.model
+        options = SimulationOptions.of(
+            strategies or SCENARIOS, window=window, max_tokens=max_tokens, lookups=lookups
+        )
+        cancelled: list[bool] = []
+
+        def check(*_: object) -> None:
+            if cancelled:
+                raise AbortError("the simulation was cancelled")
+
+        def run() -> ContextSimulation:
+            return make_simulation(
+                simulate_journal(entries, model, options, observe=check), options
+            )
+
+        try:
+            return await to_thread.run_sync(run, abandon_on_cancel=True)
+        finally:
+            cancelled.append(True)
+
+    async def _open(self) -> Session:
+        return (await self._life.open()).parts.session
+
+    def _read_timeline(self, journal: Journal) -> list[TimelinePoint | TimelineMark]:
         log = self._log
         if log is None or not log.continues(journal.entries, journal.view.meter):
             log = self._log = TimelineLog(meter=journal.view.meter)
         log.read(journal.entries)
         return log.items
 
-    def _find_places(self, session: Session) -> dict[EntryId, EntryPlace]:
+    def _find_places(self, journal: Journal) -> dict[EntryId, EntryPlace]:
         count, places = self._places
-        entries = session.journal.entries
-        if count != len(entries):
-            places = find_places(entries)
-            self._places = (len(entries), places)
+        if count != len(journal.entries):
+            places = find_places(journal.entries)
+            self._places = (len(journal.entries), places)
         return places
 
 
-def _list_thresholds(session: Session) -> WindowThresholds:
-    view, policy = session.journal.view, session.state.policy
-    window = view.setup.model.window
-    return WindowThresholds(
-        warn=int(policy.thresholds.warn * window),
-        compact=find_threshold(view, policy, window=window),
-        block=int(policy.thresholds.block * window),
-    )
-
-
-def _measure_shown(view: View) -> dict[EntryId, int]:
-    """Return the units of each entry in the view."""
-    found: dict[EntryId, int] = {}
-    for item in view.items:
-        found[item.entry_id] = found.get(item.entry_id, 0) + item.units
-    return found
-
-
-def _make_row(
-    entry: Entry, text: str, view: View, *, place: EntryPlace, units: int
-) -> JournalEntry:
-    body, rate = entry.body, view.calibration.rate
-    return JournalEntry(
-        id=entry.id,
-        at=entry.at,
-        kind=str(body.__struct_config__.tag),
-        role=str(body.message.role) if isinstance(body, MessageAdded) else "",
-        author=entry_author(body),
-        text=text,
-        tokens=round(_measure(view, entry) * rate),
-        tokens_in_view=round(units * rate),
-        standing=place.standing,
-        by=place.by,
-        pinned=entry.id in view.pinned,
-    )
-
-
-def _measure(view: View, entry: Entry) -> int:
-    """Return the units of what an entry adds to a view."""
-    match entry.body:
-        case MessageAdded(message=message):
-            return view.measure(entry.id, message).units
-        case Compacted(summary=str(summary)) if summary:
-            return make_summary(view, entry.id, summary).units
-        case _:
-            return 0
+def _entry_id(item: TimelinePoint | TimelineMark) -> EntryId:
+    return item.entry_id

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import anyio
 
@@ -21,6 +21,7 @@ from clew.session.event_bus import EventBus
 from clew.session.history import SKILL_INVOCATION
 from clew.session.session import Session
 
+_T = TypeVar("_T")
 Work: TypeAlias = Callable[[RunId], Awaitable[ExecutionResult]]
 
 
@@ -93,16 +94,29 @@ class PromptRunner:
             if result.interrupted:
                 return CommandResult("aborted", success=False, data={"interrupted": True})
             return CommandResult(result.response)
-        safety = command.resolve_subcommand(arguments).safety
-        needs_turn = safety != "read-only" and not self.queue.is_inside
+
+        async def execute() -> CommandResult | None:
+            return await registry.execute(commands, name, arguments)
+
         try:
-            if not needs_turn or self._session.is_running:
-                return await registry.execute(commands, name, arguments)
-            async with self._turn(self._join(f"/{name} {arguments}".rstrip())):
-                return await registry.execute(commands, name, arguments)
+            if command.resolve_subcommand(arguments).safety == "read-only":
+                return await execute()
+            return await self.change(f"/{name} {arguments}".rstrip(), execute)
         finally:
             with anyio.CancelScope(shield=True):
                 await commands.save_side_data()
+
+    async def change(self, label: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Change the session when its turn comes; at once during a run, or inside a turn.
+
+        Args:
+            label: What clients are shown while it waits.
+            work: Makes the change.
+        """
+        if self.queue.is_inside or self._session.is_running:
+            return await work()
+        async with self._turn(self._join(label)):
+            return await work()
 
     def abort(self) -> None:
         """Cancel the waiting prompt and abort what runs; background tasks continue."""
@@ -161,7 +175,8 @@ class PromptRunner:
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.built.commands.save_side_data()
-                await self._compact_if_asked()
+                if not self.closed:
+                    await _compact_if_asked(self._session, self._bus)
 
     def _prompt_work(self, prompt: PromptInput) -> Work:
         message = Message(role=Role.USER, parts=(Text(prompt.text), *prompt.images))
@@ -207,13 +222,13 @@ class PromptRunner:
 
         return work
 
-    async def _compact_if_asked(self) -> None:
-        """Do the compaction that was asked for after the last model call of the run."""
-        state = self._session.state
-        request, state.compaction_request = state.compaction_request, None
-        if request is None or self.closed:
-            return
-        try:
-            await self._session.compact(request.instructions, force=request.force)
-        except ClewError as error:
-            self._bus.publish(Warned(f"the requested compaction failed: {error}"))
+
+async def _compact_if_asked(session: Session, bus: EventBus) -> None:
+    """Do the compaction that was asked for after the last model call of the run."""
+    request, session.state.compaction_request = session.state.compaction_request, None
+    if request is None:
+        return
+    try:
+        await session.compact(request.instructions, force=request.force)
+    except ClewError as error:
+        bus.publish(Warned(f"the requested compaction failed: {error}"))

@@ -46,7 +46,7 @@ class InteractiveSession:
         self._life = Lifecycle(provider, options)
         self._bus, self._runner = self._life.bus, self._life.runner
         self.tasks: TaskClient = LocalTasks(self._life.open_tasks)
-        self.context: ContextClient = LocalContext(self._life.open_conversation)
+        self.context: ContextClient = LocalContext(self._life)
 
     async def open(self) -> Self:
         """Read the project and start or reopen the session; calling it again does nothing.

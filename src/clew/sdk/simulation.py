@@ -13,8 +13,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.core.entries import Entry
 from clew.core.errors import ConfigError, UnknownModel
 from clew.core.models import ModelFacts
+from clew.importers.clew_jsonl import record_entries
 from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedSession
 from clew.providers.catalogue import lookup
@@ -27,7 +29,7 @@ from clew.simulation.scenario import (
     make_scenarios,
     sum_sessions,
 )
-from clew.simulation.simulator import simulate
+from clew.simulation.simulator import Observer, simulate
 
 __all__ = [
     "SCENARIOS",
@@ -39,6 +41,7 @@ __all__ = [
     "draw_longest",
     "find_recordings",
     "simulate_file",
+    "simulate_journal",
     "write_chart",
 ]
 
@@ -191,6 +194,27 @@ def simulate_file(
     model = options.find_model(session)
     runs = simulate(session, options.scenarios, model, lookups=options.lookups, report=on_scenario)
     return SimulatedSession(file=str(path), session=session, model=model, runs=runs)
+
+
+def simulate_journal(
+    entries: Sequence[Entry],
+    model: ModelFacts,
+    options: SimulationOptions,
+    *,
+    observe: Observer | None = None,
+) -> SimulatedSession:
+    """Run the conversation of a journal under each scenario, with the limits of `model`.
+
+    Args:
+        entries: The journal.
+        model: The model of the session; `options.window` replaces its window.
+        options: What to simulate.
+        observe: Called before each recorded call.
+    """
+    session = record_entries(entries)
+    facts = model if options.window is None else replace(model, window=options.window)
+    runs = simulate(session, options.scenarios, facts, lookups=options.lookups, observe=observe)
+    return SimulatedSession(file="", session=session, model=facts, runs=runs)
 
 
 def compare_cost(run: SimulationRun, none: SimulationRun) -> float | None:

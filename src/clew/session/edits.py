@@ -1,5 +1,6 @@
 """Changes of a conversation other than runs: undo, clear, pins, added messages, manual tools."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -17,13 +18,17 @@ from clew.session.tool_execution import run_call
 from clew.tools.protocol import ToolOutput
 
 
-async def undo(state: SessionState) -> Entry:
+async def undo(state: SessionState, entry_id: EntryId | None = None) -> Entry:
     """Undo the newest compaction, removal of tool results, clear or rewind; returns its entry.
 
     Later messages stay. Files that a rewind restored are set back to what they were.
 
+    Args:
+        state: The session.
+        entry_id: The change that the caller means. Default: the newest one.
+
     Raises:
-        NothingToUndo: There is nothing to undo.
+        NothingToUndo: There is nothing to undo, or that entry is not the newest change in force.
     """
     journal = state.journal
     if not journal.view.undoable:
@@ -31,6 +36,8 @@ async def undo(state: SessionState) -> Entry:
             "there is no compaction, removal of tool results, clear or rewind to undo"
         )
     target = journal.view.undoable[-1]
+    if entry_id is not None and entry_id != target:
+        raise NothingToUndo(_explain_order(journal.view.undoable, entry_id))
     entry = journal.entry(target)
     assert entry is not None  # noqa: S101 - the view names only entries of its journal
     await undo_restore(state, entry)
@@ -38,6 +45,13 @@ async def undo(state: SessionState) -> Entry:
     state.publish_todos()
     state.report_context()
     return entry
+
+
+def _explain_order(undoable: Sequence[EntryId], entry_id: EntryId) -> str:
+    if entry_id not in undoable:
+        return f"#{entry_id} is not a change in force, so it cannot be undone"
+    later = [f"#{one}" for one in reversed(undoable) if one > entry_id]
+    return f"changes are undone newest first: undo {', '.join(later)} before #{entry_id}"
 
 
 async def clear_history(state: SessionState) -> None:
@@ -78,6 +92,8 @@ async def set_effort(state: SessionState, effort: str) -> None:
 async def pin(state: SessionState, entry_id: EntryId, *, pinned: bool) -> None:
     """Pin a message, so that every compaction keeps it word for word; or unpin it.
 
+    A message that is pinned already, or not pinned, stays so.
+
     Raises:
         SessionError: That entry is not a message of the view.
     """
@@ -87,7 +103,8 @@ async def pin(state: SessionState, entry_id: EntryId, *, pinned: bool) -> None:
         raise SessionError(f"entry #{entry_id} is not a message of this session")
     if pinned and all(item.entry_id != entry_id for item in journal.view.items):
         raise SessionError(f"message #{entry_id} is not in the view; undo the compaction first")
-    await journal.append(PinChanged(target=entry_id, pinned=pinned))
+    if (entry_id in journal.view.pinned) is not pinned:
+        await journal.append(PinChanged(target=entry_id, pinned=pinned))
 
 
 async def inject_message(state: SessionState, message: Message) -> None:

@@ -135,9 +135,9 @@ class Session:
         with self.runs.guard.begin():
             return await compact_now(self.state, instructions, force=force)
 
-    def preview_compaction(self) -> Compacted:
+    def preview_compaction(self, strategy: str = "") -> Compacted:
         """Preview what `compact` would do, with a rule-based summary; changes nothing."""
-        return preview(self.state)
+        return preview(self.state, strategy)
 
     async def set_model(self, model: str, **options: Unpack[ModelOptions]) -> None:
         """Continue with another model; history, rules and pins stay."""
@@ -166,10 +166,10 @@ class Session:
         with self.runs.guard.begin():
             return await edits.run_tool(self.state, name, arguments, said=said)
 
-    async def undo(self) -> Entry:
-        """Undo the newest compaction, clear or rewind; returns the entry that was undone."""
+    async def undo(self, entry_id: EntryId | None = None) -> Entry:
+        """Undo the newest compaction, clear or rewind and return it; `entry_id` must be its id."""
         with self.runs.guard.begin():
-            return await edits.undo(self.state)
+            return await edits.undo(self.state, entry_id)
 
     async def rewind(self, entry_id: int, **options: Unpack[RewindOptions]) -> Rewind:
         """Go back to before an entry, both files and conversation; `undo` reverts it."""

@@ -4,6 +4,7 @@ What is due is carried out by `clew.session.compaction`, which few sessions ever
 """
 
 from clew.context.plan import Stuck
+from clew.context.strategies import make_strategy
 from clew.context.triggers import is_preparation_due, needs_room
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted
@@ -66,15 +67,21 @@ async def compact_now(
     return done
 
 
-def preview(state: SessionState) -> Compacted:
+def preview(state: SessionState, strategy: str = "") -> Compacted:
     """Preview a compaction, with a rule-based summary; changes nothing.
+
+    Args:
+        state: The session.
+        strategy: The name of a strategy. Default: the session's own.
 
     Raises:
         NothingToDrop: There is nothing to remove, or too little would be gained.
+        ConfigError: There is no such strategy.
     """
     from clew.context.compaction_plan import compact_by_rules  # noqa: PLC0415 - see `fit`
 
-    body = compact_by_rules(state.journal.view, state.policy, state.strategy, trigger="manual")
+    chosen = make_strategy(strategy) if strategy else state.strategy
+    body = compact_by_rules(state.journal.view, state.policy, chosen, trigger="manual")
     if isinstance(body, Stuck):
         raise NothingToDrop(f"nothing can be compacted: {body.why}", state=state.context_state())
     return body

@@ -41,7 +41,7 @@ from clew.sdk.client import (
     run_line,
     wait_for_run,
 )
-from clew.testing.client_context import lists_the_journal, shows_the_window_over_time
+from clew.testing.client_context import CONTEXT_CHECKS
 from clew.testing.client_features import (
     attaches_files,
     completes_paths,
@@ -390,7 +390,6 @@ CLIENT_CHECKS: tuple[ClientCheck, ...] = (
     serves_two_clients_alike,
     follows_background_tasks,
     cancels_a_background_task,
-    shows_the_window_over_time,
-    lists_the_journal,
+    *CONTEXT_CHECKS,
 )
 """Every check; each takes a function that opens a client."""

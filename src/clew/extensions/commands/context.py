@@ -51,15 +51,14 @@ async def _compact(host: CommandHost, arguments: str) -> CommandResult:
     if flags - {"force"} or text in ("preview", "undo"):
         raise SessionError("write /compact preview or /compact undo without anything else")
     force = "force" in flags
-    instructions = check_text(text, _INSTRUCTIONS, "the instructions for the summary")
-    if await host.compact_later(instructions, force=force):
+    done = await request_compaction(host, text, force=force)
+    if done is None:
         return build_result(
             ["a run is active: the compaction follows before the next model call"],
             deferred=True,
             force=force,
-            instructions=instructions,
+            instructions=text,
         )
-    done = await host.session.compact(instructions, force=force)
     report = done.report
     said = (
         f"compacted {report.tokens_before:,} to {report.tokens_after:,} tokens:"
@@ -67,6 +66,21 @@ async def _compact(host: CommandHost, arguments: str) -> CommandResult:
         f" {len(report.kept):,} kept word for word; /undo restores everything"
     )
     return build_result([said], deferred=False, **loss_data(done))
+
+
+async def request_compaction(
+    host: CommandHost, instructions: str, *, force: bool
+) -> Compacted | None:
+    """Compact now; during a run, before its next model call, and return None.
+
+    Raises:
+        SessionError: The instructions are too long.
+        NothingToDrop: There is nothing to remove, or too little would be gained.
+    """
+    asked = check_text(instructions, _INSTRUCTIONS, "the instructions for the summary")
+    if await host.compact_later(asked, force=force):
+        return None
+    return await host.session.compact(asked, force=force)
 
 
 def _preview(host: CommandHost) -> CommandResult:
