@@ -8,7 +8,7 @@ import { api, ApiError } from "./api.js";
 import { followEvents } from "./events.js";
 import { listRevision, touchesList } from "./session_list.js";
 import { createStore } from "./store.js";
-import { EMPTY_TIMELINE, addToTimeline, touchesTimeline } from "./timeline.js";
+import { EMPTY_TIMELINE, addToTimeline, touchesTimeline, touchesWindow } from "./timeline.js";
 import { addBlock, applyEvent, emptyTranscript, joinSession, prependHistory } from "./transcript.js";
 
 const PAGE = 150;
@@ -81,10 +81,16 @@ export function openSession(id) {
     }
   }
 
+  async function loadContext() {
+    const context = await attempt(() => api.context(id));
+    if (context && !isClosed) change({ context });
+  }
+
   /** @param {any[]} envelopes */
   function receive(envelopes) {
     let mustRead = false;
     let isListed = false;
+    let isChanged = false;
     store.update((state) => {
       let { transcript, context } = state;
       const changed = {};
@@ -99,10 +105,12 @@ export function openSession(id) {
         }
         mustRead ||= touchesTimeline(event);
         isListed ||= touchesList(event);
+        isChanged ||= touchesWindow(event);
       }
       return { ...state, ...changed, transcript, context };
     });
     if (mustRead) loadTimeline();
+    if (isChanged) loadContext();
     if (isListed) listRevision.update((count) => count + 1);
   }
 

@@ -1,6 +1,6 @@
 /** Where prompts are written: text, `/commands`, `@paths`, `!` shell commands, pasted images. */
 
-import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { api } from "../api.js";
 import { completionAt, insertCompletion, rankCommands } from "../completion.js";
 import { useStore } from "../store.js";
@@ -29,6 +29,10 @@ export function Composer({ session, actions, onSend }) {
   const field = useRef(/** @type {any} */ (null));
   const menu = useCompletion(session, text, setText, field);
 
+  useLayoutEffect(() => {
+    const isNew = isLoaded && !session.store.get().transcript.blocks.length;
+    if (isNew && document.activeElement === document.body) field.current.focus();
+  }, [isLoaded]);
   useEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${Math.min(field.current.scrollHeight, 240)}px`;

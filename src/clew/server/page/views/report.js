@@ -121,7 +121,7 @@ export function Facts({ report }) {
   return html`
     <dl class="facts-list">
       ${GROUPS.map(({ key, title }) => html`<div><dt>${title}</dt><dd>${number((report[key] ?? []).length)}</dd></div>`)}
-      <div><dt>Written by</dt><dd>${report.author}</dd></div>
+      ${(report.summarised ?? []).length > 0 && html`<div><dt>Written by</dt><dd>${report.author}</dd></div>`}
       ${attempts.map((/** @type {any} */ one) => html`<div class="wide"><dt>${one.author}</dt><dd>${one.outcome}${one.tokens ? ` · ${number(one.tokens)} tokens · ${dollars(one.cost)}` : ""}</dd></div>`)}
       ${check && html`<div class="wide"><dt>Checked</dt><dd>${check.fault || `${plural((check.added ?? []).length, "point")} added`}</dd></div>`}
     </dl>
