@@ -5,6 +5,7 @@ with four files: a socket to report on, and the three standard streams. The repo
 id, and later the exit code. The server ends when the socket is closed.
 """
 
+import fcntl
 import gc
 import json
 import os
@@ -12,23 +13,28 @@ import runpy
 import signal
 import socket
 import sys
+import termios
 import time
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 from clew.providers.tokenizers import meter_for
 
 IMPORTED = (
+    "anyio._backends._asyncio",
     "clew.checkpoints.file_checkpoints",
     "clew.cli.arguments",
     "clew.cli.log",
     "clew.cli.print_mode",
+    "clew.cli.prompt",
     "clew.cli.sessions",
     "clew.cli.streams",
     "clew.core.redaction.redactor",
     "clew.providers.connections",
     "clew.providers.openai_chat",
     "clew.stores.sqlite",
+    "clew.tui.app",
     "genai_prices.data",
     "genai_prices.decompose",
 )
@@ -74,6 +80,11 @@ def enter(command: dict[str, Any], files: list[int]) -> dict[str, Any]:
         os.dup2(file, stream)
     for file in files:
         os.close(file)
+    if command["in_terminal"]:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        assert isinstance(sys.stdout, TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=True)
     os.environ.clear()
     os.environ.update(command["env"])
     time.tzset()

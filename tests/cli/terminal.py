@@ -3,7 +3,6 @@
 import codecs
 import os
 import pty
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +11,9 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
+from tests.forked_clew import ForkedClew, start_clew
+
 CTRL_C, CTRL_D = "\x03", "\x04"
-IN_TERMINAL = (
-    "import os, sys; os.setsid(); import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    "from clew.cli.main import main; sys.exit(main())"
-)
 
 
 class Terminal:
@@ -37,7 +34,7 @@ class Terminal:
         start, self._seen = self._seen, self.screen.index(text, self._seen) + len(text)
         return self.screen[start : self._seen]
 
-    async def interrupts(self, process: anyio.abc.Process) -> None:
+    async def interrupts(self, process: ForkedClew) -> None:
         """Press Ctrl-C once the process waits for keys.
 
         Python's readline loses a signal that comes after its prompt is written and before it
@@ -58,23 +55,16 @@ class Terminal:
 @asynccontextmanager
 async def clew(
     *arguments: str, cwd: Path, env: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[Terminal, anyio.abc.Process]]:
+) -> AsyncIterator[tuple[Terminal, ForkedClew]]:
     """Start `clew` in a terminal of its own; ends it with the block."""
     ours, theirs = pty.openpty()
     kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH") if key in os.environ}
     base = {**kept, "HOME": str(cwd), "TERM": "dumb", "NO_COLOR": "1"}
-    async with await anyio.open_process(
-        [sys.executable, "-c", IN_TERMINAL, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**base, **(env or {})},
-        cwd=cwd,
-    ) as process:
-        os.close(theirs)
-        try:
+    named = {**base, **(env or {})}
+    try:
+        async with start_clew(
+            arguments, [theirs, theirs, theirs], env=named, cwd=cwd, in_terminal=True
+        ) as process:
             yield Terminal(ours), process
-        finally:
-            if process.returncode is None:
-                process.kill()
-            os.close(ours)
+    finally:
+        os.close(ours)

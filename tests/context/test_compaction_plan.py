@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
-from clew.context.compaction_plan import compact_by_rules, find_gain_fault
+from clew.context.compaction_plan import compact_by_rules, find_gain_fault, is_worth_a_call
 from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -368,3 +368,15 @@ def test_a_summary_longer_than_what_it_replaces_is_never_worth_it() -> None:
 
     assert find_gain_fault(body, must=True).endswith("longer than the text it replaces")
     assert find_gain_fault(body, must=False) == "it would save too little"
+
+
+@pytest.mark.req("CMP-9")
+def test_shortening_only_the_summary_is_not_worth_a_call() -> None:
+    view = fold(entries_of(added(user("one"), assistant("two"), user("three"))))
+    words = WrittenSummary(text="many words " * 50, author="rules")
+    plan = Reduce(dropped=(view.items[0], view.items[1]))
+    body = build_compaction(view, plan, words, trigger="auto", strategy="t")
+    after = view.apply(Entry(id=EntryId(6), at=0.0, body=body))
+
+    assert after.items[0].kind is ItemKind.SUMMARY
+    assert not is_worth_a_call(after, Reduce(dropped=(after.items[0],)), BUDGET)

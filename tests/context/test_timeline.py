@@ -159,6 +159,15 @@ def test_every_entry_stands_in_one_place_and_the_view_has_those_in_view(
         assert place.by is None or place.by > entry_id
 
 
+def test_a_cleared_result_stays_where_it_is() -> None:
+    change = Replacement(entry_id=EntryId(2), text="[cleared]")
+    cleared = ResultsCleared(replaced=(change,), why="w", trigger="limit")
+
+    places = find_places(entries_of([SETUP, MessageAdded(message=user("hi")), cleared]))
+
+    assert places[EntryId(2)] == EntryPlace(standing=Standing.CLEARED, by=EntryId(3))
+
+
 def test_points_have_the_providers_count_and_the_cost() -> None:
     usage = Usage(input_tokens=900, output_tokens=50, cache_read_tokens=600)
     question = MessageAdded(message=user("hi"))

@@ -114,6 +114,7 @@ class SmallHost:
     name: str = ""
     tool_origins: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Sequence[ServerStatus] = ()
+    plugin_units: int = 0
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     tasks: NoTasks = field(default_factory=NoTasks)
     subagents: SmallAgents = field(default_factory=SmallAgents)
@@ -135,6 +136,9 @@ class SmallHost:
 
     async def run_agent(self, name: str, prompt: str) -> str:
         return f"{name} did: {prompt}"
+
+    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+        return CommandResult(f"{' '.join(words)}{' (agreed)' if agreed else ''}")
 
     async def run(self, line: str) -> CommandResult:
         """Carry out a line such as `/pin #2`."""

@@ -1,6 +1,7 @@
 """Plugins in a session: their commands, agents, hooks and servers, under unambiguous names."""
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +9,15 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.extensions.plugins.content import compute_hash
+from clew.extensions.plugins.registry import InstalledPlugin, Registry, put_plugin
+from clew.extensions.plugins.sources import PathSource
+from clew.extensions.plugins.storage import PluginStorage
 from clew.providers.protocol import Request
 from clew.providers.scripted import call_reply
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
@@ -273,34 +278,118 @@ async def test_a_plugin_that_cannot_be_loaded_does_not_stop_the_session(place: P
         said = "\n".join(session.parts.warnings)
 
     assert "is not loaded: .claude-plugin/plugin.json is not valid JSON" in said
-    assert "t is the name of another plugin" in said
+    assert "another plugin is called t too" in said
+
+
+async def install(place: Place, root: Path, *, enabled: bool = True, market: str = "") -> None:
+    """Install a plugin for the user, as `clew plugin install` does."""
+    folder = place.clew_home / "plugins"
+    storage, content = PluginStorage(folder), compute_hash(root)
+    async with storage.stage() as staged:
+        shutil.copytree(root, staged / "plugin")
+        storage.keep(staged / "plugin", content=content, generated=())
+    plugin = InstalledPlugin(
+        name=root.name,
+        marketplace=market,
+        enabled=enabled,
+        source=PathSource(path=str(root)),
+        content=content,
+    )
+    Registry(folder).change(lambda before: put_plugin(before, plugin))
+
+
+async def test_an_installed_plugin_is_loaded_until_its_files_change(place: Place) -> None:
+    await install(place, plugin_in(place, {"commands/build.md": "Build."}))
+
+    async with place.session(["ok"]) as session:
+        assert "tools:build" in {one.name for one in await session.commands()}
+
+    (content,) = (place.clew_home / "plugins" / "content").iterdir()
+    (content / "commands" / "build.md").write_text("Something else.")
+    async with place.session(["ok"]) as session:
+        assert "tools:build" not in {one.name for one in await session.commands()}
+        (said,) = session.parts.warnings
+    assert "tools were changed after you installed it" in said
+
+
+async def test_the_context_shows_what_plugins_take_in_every_request(place: Place) -> None:
+    files = {"skills/audit/SKILL.md": command("x", description="audits " * 50)}
+    root = plugin_in(place, files)
+
+    async with place.session(["ok"], plugin_folders=[root]) as session:
+        await session.run("hi")
+        shown = await session.execute_command("context")
+        state = session.get_context_state()
+
+    assert shown is not None
+    counts = {one["name"]: one["tokens"] for one in shown.data["categories"]}  # type: ignore[attr-defined]
+    assert 40 < counts["plugins"] < counts["system"]
+    assert counts["plugins"] + counts["system"] == state.breakdown.system
+    assert "P plugins" in shown.message
+
+
+async def test_a_damaged_registry_does_not_stop_a_session(place: Place) -> None:
+    folder = place.clew_home / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "registry.json").write_text("{")
+
+    async with place.session(["ok"]) as session:
+        (said,) = session.parts.warnings
+
+    assert said.startswith("no plugin is loaded: ")
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_project_enables_a_plugin_only_if_it_is_trusted(
+    place: Place, *, accepted: bool
+) -> None:
+    root = plugin_in(place, {"commands/build.md": "Build.", "hooks/hooks.json": hook("touch ran")})
+    await install(place, root, enabled=False, market="shop")
+    place.write(".claude/settings.json", '{"enabledPlugins": {"tools@shop": true}}')
+
+    async with place.session(["ok"], accepted=accepted, environ=ENVIRON) as session:
+        await session.run("hi")
+        said = "\n".join(session.parts.warnings)
+
+    adds = ".claude/settings.json of this folder enables the plugin tools@shop: 1 command, 1 hook"
+    assert (adds in said) is accepted
+    assert (place.project / "ran").exists() is accepted
 
 
 NAMES = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
 PARTS = st.sampled_from(
     ["skills/{}/SKILL.md", "commands/{}.md", "agents/{}.md", "hooks/hooks.json", ".mcp.json"]
 )
+FOUND: Mapping[str, Any] = {
+    "hooks/hooks.json": hook("touch ran"),
+    ".mcp.json": {"s": {"command": "touch", "args": ["ran"]}},
+}
 
 
-@settings_of_hypothesis(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(PARTS, NAMES), max_size=6))
-async def test_a_plugin_that_is_not_loaded_leaves_the_request_byte_for_byte_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, str]]
+@settings_of_hypothesis(max_examples=6)
+@given(st.lists(st.tuples(PARTS, NAMES), min_size=1, max_size=5), st.booleans())
+async def test_a_disabled_plugin_leaves_prompt_and_tools_byte_for_byte_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory,
+    parts: list[tuple[str, str]],
+    by_project: bool,  # noqa: FBT001 - hypothesis passes positions
 ) -> None:
     place = Place(tmp_path_factory.mktemp("place"))
     files = {
-        part.format(name): command("x", description=name) if part.endswith(".md") else "{}"
-        for part, name in parts
+        part.format(name): FOUND.get(part) or command("x", description=name) for part, name in parts
     }
     root = plugin_in(place, files)
 
-    requests = []
-    for folders in ([], [root], []):
-        async with place.session(["ok"], plugin_folders=folders, agents=True) as session:
+    async def ask() -> Request:
+        async with place.session(["ok"], agents=True, environ=ENVIRON) as session:
             await session.run("hi")
-        requests.append(place.provider.requests[0])
+            assert not session.parts.scan.plugins.plugins
+        return place.provider.requests[0]
 
-    before, meanwhile, after = requests
+    before = await ask()
+    if by_project:
+        place.write(".clew/settings.json", '{"enabledPlugins": {"tools": false}}')
+    await install(place, root, enabled=by_project)
+    after = await ask()
+
     assert (before.system, before.tools) == (after.system, after.tools)
-    shown = any(name.endswith(".md") for name in files)
-    assert ((meanwhile.system, meanwhile.tools) != (before.system, before.tools)) is shown
+    assert not (place.project / "ran").exists()

@@ -10,7 +10,6 @@ import os
 import pty
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,8 +20,8 @@ import anyio
 import anyio.abc
 import pyte
 
-from tests.cli.terminal import CTRL_C, CTRL_D, IN_TERMINAL
-from tests.forked_clew import run_clew
+from tests.cli.terminal import CTRL_C, CTRL_D
+from tests.forked_clew import ForkedClew, run_clew, start_clew
 
 __all__ = ["CTRL_C", "CTRL_D", "DOWN", "ENTER", "ESC", "TAB", "UP", "Person", "Place", "clew_for"]
 
@@ -82,7 +81,7 @@ class Person:
     """Types, and reads the screen."""
 
     def __init__(
-        self, side: int, process: anyio.abc.Process, columns: int = COLUMNS, rows: int = ROWS
+        self, side: int, process: ForkedClew, columns: int = COLUMNS, rows: int = ROWS
     ) -> None:
         self._side = side
         self.process = process
@@ -258,18 +257,11 @@ async def clew_for(
     """Start `clew` in a terminal of its own; ends it with the block."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    async with await anyio.open_process(
-        [sys.executable, "-c", IN_TERMINAL, *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**place.env, **env},
-        cwd=place.project,
-    ) as process:
-        os.close(theirs)
-        try:
+    named = {**place.env, **env}
+    try:
+        async with start_clew(
+            arguments, [theirs] * 3, env=named, cwd=place.project, in_terminal=True
+        ) as process:
             yield Person(ours, process, columns, rows)
-        finally:
-            if process.returncode is None:
-                process.kill()
-            os.close(ours)
+    finally:
+        os.close(ours)

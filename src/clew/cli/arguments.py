@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -235,6 +236,14 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
         help="another folder that tools may read; repeatable",
     )
     group.add_argument(
+        "--plugin-dir",
+        dest="plugin_folders",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="load the plugin in this folder, without asking; repeatable",
+    )
+    group.add_argument(
         "--max-turns", type=parse_count, metavar="N", help="model calls for one prompt"
     )
     group.add_argument(
@@ -280,6 +289,7 @@ def session_spec(arguments: argparse.Namespace, *, resume: str = "") -> SessionS
         effort=arguments.effort or "",
         append_system_prompt=arguments.append_system_prompt or "",
         add_dirs=tuple(arguments.add_dirs),
+        plugin_folders=tuple(str(Path(one).absolute()) for one in arguments.plugin_folders),
     )
     if not resume:
         return spec

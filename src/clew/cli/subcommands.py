@@ -4,6 +4,7 @@ import argparse
 
 from clew.cli.argument_parser import parse_count, parse_port, parse_seconds, parse_window
 from clew.cli.mcp_arguments import add_mcp
+from clew.cli.plugin_arguments import add_plugin
 from clew.cli.serve_arguments import add_serve
 from clew.cli.simulate_arguments import add_simulate
 from clew.core.permissions import PermissionMode
@@ -19,6 +20,7 @@ SUMMARIES = {
     "mcp": "manage MCP servers",
     "models": "get the embedded model",
     "permissions": "show what was decided",
+    "plugin": "install plugins",
     "schedule": "run prompts regularly",
     "serve": "serve sessions over HTTP",
     "sessions": "manage stored sessions",
@@ -44,6 +46,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
         "mcp": add_mcp,
         "models": _add_models,
         "permissions": _add_permissions,
+        "plugin": add_plugin,
         "schedule": _add_schedule,
         "serve": add_serve,
         "sessions": _add_sessions,

@@ -22,8 +22,6 @@ from clew.providers.registry import FAMILIES, find_family, split_options
 from clew.sdk.agent_setup import AgentSetup, connect_parent
 from clew.sdk.agents import Agents
 from clew.sdk.command_host import SessionCommandHost
-from clew.sdk.mcp_access import add_source, connect_servers
-from clew.sdk.mcp_prompts import McpCommandSource
 from clew.sdk.model_choice import ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.sdk.options import NOT_SHARED, InteractiveOptions, OwnOptions
@@ -38,6 +36,7 @@ from clew.sdk.permissions import (
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
 from clew.sdk.session_hooks import make_hooks
+from clew.sdk.session_mcp import add_servers, add_source, connect_servers
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
     Blueprint,
@@ -96,9 +95,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
         builder = _Builder(add_source(blueprint, mcp), scan, store, session_id)
         built = await to_thread.run_sync(builder.build)
         parts = built.parts
-        if mcp is not None:
-            parts.mcp, parts.warnings = mcp, (*parts.warnings, *mcp.problems)
-            parts.registry.add_source(McpCommandSource(mcp.source.pool))
+        add_servers(parts, mcp)
         _check_mode(options, scan)
         await parts.session.open()
         await parts.tasks.restore()

@@ -14,13 +14,15 @@ from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
 from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
+from clew.extensions.plugins.contribution import estimate_prompt
 from clew.extensions.skill_template import read_skill
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
-from clew.sdk.session_parts import SessionParts
+from clew.sdk.session_parts import SessionParts, offers_agents
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.skill_text import SkillText
@@ -35,6 +37,7 @@ from clew.tools.mcp.values import ServerStatus
 
 if TYPE_CHECKING:
     from clew.runtime.roster import Roster
+    from clew.sdk.plugin_dialog import PluginDialog
 
 SkillRunner = Callable[[Skill, str], Awaitable[str]]
 
@@ -47,6 +50,7 @@ class SessionCommandHost:
         self._bus = bus
         self._parts: SessionParts | None = None
         self._has_read_usage = False
+        self._plugin_dialog: PluginDialog | None = None
         self.run_skill_as_prompt: SkillRunner | None = None
         """Runs a skill as a prompt of its own; the session sets it."""
 
@@ -126,6 +130,13 @@ class SessionCommandHost:
         return mcp.source.pool.list_status() if mcp is not None else ()
 
     @property
+    def plugin_units(self) -> int:
+        """About how many tokens plugins add to the system prompt."""
+        found = self.parts.scan.plugins
+        agents = found.agents if offers_agents(self.parts.blueprint.options) else {}
+        return estimate_prompt(found.skills, tuple(agents.values()))
+
+    @property
     def roster(self) -> "Roster":
         """The agents of all sessions that share the store."""
         return _make_roster(self.parts)
@@ -159,6 +170,19 @@ class SessionCommandHost:
     def subagents(self) -> Agents:
         """The subagents of the session."""
         return self.parts.agents
+
+    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+        """Carry out an action of `/plugin`.
+
+        Raises:
+            ConfigError: The action failed; the message says why and what to do.
+        """
+        if self._plugin_dialog is None:
+            from clew.sdk.plugin_dialog import PluginDialog  # noqa: PLC0415 - seldom needed
+
+            blueprint = self.parts.blueprint
+            self._plugin_dialog = PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
+        return await self._plugin_dialog.run(words, agreed=agreed)
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.

@@ -20,8 +20,8 @@ from clew.extensions.commands.protocol import (
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
-from clew.sdk.mcp_prompts import MCP_SOURCE, write_prompt
 from clew.sdk.prompt_runner import PromptRunner
+from clew.sdk.session_mcp import MCP_SOURCE, write_prompt
 
 _SIMILARITY = 0.75
 _MAX_NAME = 40

@@ -12,15 +12,19 @@ from msgspec import Struct
 from clew.config.display import redact_settings
 from clew.config.updates import find_server_file, set_server
 from clew.core.errors import ConfigError
+from clew.core.redaction import redact
+from clew.extensions.plugins.contribution import Plugin, PluginServer
 from clew.sdk.folders import Homes
 from clew.sdk.host import Host
 from clew.sdk.mcp_servers import list_servers, token_folder
+from clew.sdk.session_plugins import load_plugins
 from clew.sdk.settings import LoadedSettings, load_project_settings, trust_record
-from clew.tools.mcp.config import ServerConfig
+from clew.tools.mcp.config import ServerConfig, find_transport
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.values import ServerState, ServerStatus
 
 _TEST_SECONDS = 60.0
+_NOT_STARTED = "not started: disabled, or a variable is missing"
 
 
 class KnownServer(Struct, frozen=True, kw_only=True):
@@ -102,10 +106,16 @@ class McpServers:
     def list_servers(self) -> list[KnownServer]:
         """Return the servers of all files, sorted by name, also those that are not started."""
         loaded = self._load()
-        found = {one.name: one for one in list_servers(loaded).servers}
+        plugins = self._load_plugins(loaded)
+        found = {one.name: one for one in list_servers(loaded, plugins=plugins).servers}
         entries = redact_settings(loaded).get("mcpServers", {})
         listed = [
             _describe(name, entry, found.get(name), loaded) for name, entry in entries.items()
+        ]
+        listed += [
+            _describe_plugin_server(plugin, server, found.get(server.name))
+            for plugin in plugins
+            for server in plugin.contribution.servers
         ]
         listed += [
             KnownServer(
@@ -189,8 +199,12 @@ class McpServers:
     def _load(self) -> LoadedSettings:
         return load_project_settings(self._cwd, self._homes, self._environ)
 
+    def _load_plugins(self, loaded: LoadedSettings) -> tuple[Plugin, ...]:
+        return load_plugins(loaded, self._homes, self._cwd).plugins
+
     def _find(self, name: str) -> ServerConfig:
-        known = list_servers(self._load())
+        loaded = self._load()
+        known = list_servers(loaded, plugins=self._load_plugins(loaded))
         for one in known.servers:
             if one.name == name:
                 return one
@@ -207,6 +221,21 @@ class McpServers:
         return config
 
 
+def _describe_plugin_server(
+    plugin: Plugin, server: PluginServer, config: ServerConfig | None
+) -> KnownServer:
+    entry = server.entry
+    command = " ".join((entry.get("command", ""), *entry.get("args", ())))
+    return KnownServer(
+        name=server.name,
+        transport=find_transport(entry) or "",
+        target=redact(command.strip() or entry.get("url", "")),
+        origin=f"plugin {plugin.name}",
+        entry={key: entry[key] for key in ("type", "command", "args", "url") if key in entry},
+        problem="" if config is not None else _NOT_STARTED,
+    )
+
+
 def _describe(
     name: str, entry: Mapping[str, Any], config: ServerConfig | None, loaded: LoadedSettings
 ) -> KnownServer:
@@ -218,7 +247,7 @@ def _describe(
         target=command.strip() or entry.get("url", ""),
         origin=loaded.origins.get(("mcpServers", name), ("",))[-1],
         entry=entry,
-        problem="" if config is not None else "not started: disabled, or a variable is missing",
+        problem="" if config is not None else _NOT_STARTED,
     )
 
 

@@ -86,7 +86,7 @@ def scan_project(
     skills = SkillCommandSource(cwd, user_home=homes.user, clew_home=homes.clew)
     agents = discover_agents(cwd, user_home=homes.user, clew_home=homes.clew)
     tools = load_extensions(loaded, homes) if load_tools else UserTools()
-    plugins = load_plugins(homes, plugin_folders)
+    plugins = load_plugins(loaded, homes, cwd, plugin_folders)
     warnings = (
         *_withheld_warning(loaded),
         *tools.problems,

@@ -1,23 +1,27 @@
 """The plugins of a session: which are loaded, and what they are called beside everything else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
-from clew.core.text import one_line
+from clew.core.text import one_line, pluralize
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.protocol import Command
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import PluginCommand, PluginCommandSource
+from clew.extensions.plugins.active import ActivePlugin, ActivePlugins
 from clew.extensions.plugins.contribution import Plugin, with_data
+from clew.extensions.plugins.manifest import parse_manifest
 from clew.extensions.plugins.reader import read_plugin
 from clew.extensions.skills import Skill
 from clew.extensions.text_lists import summarize_warnings
 from clew.files.atomic import make_private_folder
 from clew.hooks.settings import HookTable, merge_tables
+from clew.sdk.active_plugins import find_active_plugins, find_switches
 from clew.sdk.folders import Homes
 
 _MOST_NAMED = 3
@@ -54,28 +58,80 @@ def data_folder(homes: Homes, name: str) -> Path:
     return homes.clew / "plugins" / "data" / name
 
 
-def load_plugins(homes: Homes, folders: Sequence[str | Path] = ()) -> SessionPlugins:
+def load_plugins(
+    loaded: LoadedSettings, homes: Homes, cwd: Path, folders: Sequence[str | Path] = ()
+) -> SessionPlugins:
     """Read the plugins of a session, without running anything of them; blocks.
 
     Args:
+        loaded: The settings that apply.
         homes: The user's folders.
-        folders: Plugins that the caller of the session brings.
+        cwd: The project's folder.
+        folders: Plugins that the caller of the session brings; they come before installed ones.
     """
-    found: dict[str, Plugin] = {}
     problems: list[str] = []
-    for folder in folders:
+    try:
+        active = find_active_plugins(loaded, homes, cwd)
+    except ConfigError as error:
+        active = ActivePlugins(problems=(f"no plugin is loaded: {error}",))
+    problems += active.problems
+    found: dict[str, Plugin] = {}
+    for label, read in (*_list_folders(folders), *_list_installed(active)):
         try:
-            plugin = read_plugin(Path(folder))
+            plugin = read()
         except ConfigError as error:
-            problems.append(f"the plugin in {one_line(str(folder), 200)} is not loaded: {error}")
+            problems.append(f"the plugin {one_line(label, 200)} is not loaded: {error}")
             continue
         if found.setdefault(plugin.name, plugin) is not plugin:
-            why = f"{plugin.name} is the name of another plugin"
-            problems.append(f"the plugin in {plugin.root} is not loaded: {why}")
+            why = f"another plugin is called {plugin.name} too"
+            problems.append(f"the plugin {one_line(label, 200)} is not loaded: {why}")
+    problems += _warn_enabled(loaded, active, found)
     return SessionPlugins(
         plugins=tuple(_give_data(found[name], homes) for name in sorted(found)),
         problems=tuple(problems),
     )
+
+
+def _warn_enabled(
+    loaded: LoadedSettings, active: ActivePlugins, found: Mapping[str, Plugin]
+) -> Iterator[str]:
+    """Yield what the plugins add that the folder enables, not the user."""
+    files = find_switches(loaded).enabled
+    for one in (one.installed for one in active.plugins):
+        if not one.enabled and one.id in files and one.name in found:
+            adds = describe_parts(found[one.name])
+            yield f"{files[one.id]} of this folder enables the plugin {one.id}: {adds}"
+
+
+def describe_parts(plugin: Plugin) -> str:
+    """Return what a plugin adds in a few words: `2 skills, 1 hook`."""
+    parts = plugin.contribution
+    counts = (
+        (len(parts.skills), "skill"),
+        (len(parts.commands), "command"),
+        (len(parts.agents), "agent"),
+        (len(parts.hooks.hooks), "hook"),
+        (len(parts.servers), "MCP server"),
+    )
+    return ", ".join(pluralize(count, word) for count, word in counts if count) or "nothing"
+
+
+def _list_folders(folders: Sequence[str | Path]) -> Iterator[tuple[str, Callable[[], Plugin]]]:
+    for folder in folders:
+        yield f"in {folder}", partial(read_plugin, Path(folder))
+
+
+def _list_installed(active: ActivePlugins) -> Iterator[tuple[str, Callable[[], Plugin]]]:
+    for one in active.plugins:
+        yield one.installed.id, partial(_read_installed, one)
+
+
+def _read_installed(one: ActivePlugin) -> Plugin:
+    installed = one.installed
+    if not installed.listed:
+        return read_plugin(one.root, name=installed.name)
+    listed = parse_manifest(installed.listed, where=f"the marketplace of {installed.id}").manifest
+    return read_plugin(one.root, name=installed.name, listed=listed, strict=installed.strict)
 
 
 def _give_data(plugin: Plugin, homes: Homes) -> Plugin:

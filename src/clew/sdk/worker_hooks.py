@@ -10,6 +10,7 @@ from clew.hooks.context import HookContext
 from clew.hooks.protocol import HookEvent, HookInput, Hooks, HookVerdict, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.sdk.folders import Homes
+from clew.sdk.session_plugins import load_plugins, merge_hooks
 from clew.sdk.settings import load_project_settings
 
 
@@ -21,11 +22,13 @@ def load_worker_hooks(cwd: Path, environ: Mapping[str, str]) -> Hooks:
     Raises:
         ConfigError: A settings file is wrong.
     """
-    loaded = load_project_settings(cwd, Homes.of(environ), environ)
-    if not loaded.settings.hooks.hooks:
+    homes = Homes.of(environ)
+    loaded = load_project_settings(cwd, homes, environ)
+    table = merge_hooks(loaded, load_plugins(loaded, homes, cwd))
+    if not table.hooks:
         return NoHooks()
     context = HookContext(project=cwd, environ=loaded.environ, redact=redact)
-    return _WorkerHooks(HookRunner(loaded.settings.hooks, context))
+    return _WorkerHooks(HookRunner(table, context))
 
 
 class _WorkerHooks:

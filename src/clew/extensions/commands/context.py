@@ -2,7 +2,7 @@
 
 from msgspec import to_builtins
 
-from clew.context.estimate import tool_units
+from clew.context.estimate import text_units, tool_units
 from clew.context.recall import RECALL
 from clew.context.recall.entry_text import entry_text
 from clew.core.context_state import ContextState
@@ -114,13 +114,13 @@ async def _undo(host: CommandHost, arguments: str) -> CommandResult:
 async def _context(host: CommandHost, arguments: str) -> CommandResult:
     reject_arguments(arguments, "context")
     state, model = host.session.get_context_state(), host.session.journal.view.setup.model.name
-    mcp = _count_mcp_tokens(host, state)
+    mcp, plugins = _count_mcp_tokens(host, state), _count_plugin_tokens(host, state)
     parts = [
         {"name": name, "tokens": tokens, "percent": round(tokens / state.max_tokens * 100, 2)}
-        for name, tokens in list_categories(state, mcp).items()
+        for name, tokens in list_categories(state, mcp=mcp, plugins=plugins).items()
     ]
     return build_result(
-        draw_chart(state, host.thresholds, model=one_line(model, 60), mcp=mcp),
+        draw_chart(state, host.thresholds, model=one_line(model, 60), mcp=mcp, plugins=plugins),
         model=model,
         used_tokens=state.used_tokens,
         max_tokens=state.max_tokens,
@@ -138,6 +138,14 @@ def _count_mcp_tokens(host: CommandHost, state: ContextState) -> int:
     tools = host.session.journal.view.setup.tools
     own = [spec for spec in tools if is_mcp_tool(spec.name)]
     return state.breakdown.tools * tool_units(own) // max(1, tool_units(tools)) if own else 0
+
+
+def _count_plugin_tokens(host: CommandHost, state: ContextState) -> int:
+    """Return the tokens that plugins take in the system prompt: their skills and agents."""
+    if not host.plugin_units:
+        return 0
+    whole = text_units(host.session.journal.view.setup.system)
+    return min(state.breakdown.system, state.breakdown.system * host.plugin_units // max(1, whole))
 
 
 async def _cost(host: CommandHost, arguments: str) -> CommandResult:

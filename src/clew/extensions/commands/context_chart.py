@@ -8,6 +8,7 @@ from clew.core.context_state import Basis, ContextState
 
 _SIGNS = {
     "system": "S",
+    "plugins": "P",
     "tools": "T",
     "mcp": "M",
     "user": "u",
@@ -29,27 +30,30 @@ _WIDTH = 80
 
 
 def draw_chart(
-    state: ContextState, thresholds: Thresholds, *, model: str, mcp: int = 0
+    state: ContextState, thresholds: Thresholds, *, model: str, mcp: int = 0, plugins: int = 0
 ) -> list[str]:
-    """Draw the content of the window, at most 80 columns wide; `mcp` as in `list_categories`."""
-    counts = list_categories(state, mcp)
+    """Draw the content of the window, at most 80 columns wide; see `list_categories`."""
+    counts = list_categories(state, mcp=mcp, plugins=plugins)
     grid = _grid(state, thresholds, counts)
     lines = zip_longest(grid, _legend(state, thresholds, counts), fillvalue=" " * len(grid[0]))
     return [line.rstrip()[:_WIDTH] for line in (_title(state, model), "", *map("  ".join, lines))]
 
 
-def list_categories(state: ContextState, mcp: int = 0) -> dict[str, int]:
+def list_categories(state: ContextState, *, mcp: int = 0, plugins: int = 0) -> dict[str, int]:
     """Return the used tokens by category, in the order of the chart.
 
     Args:
         state: How full the window is.
         mcp: The tokens of the tools that belong to MCP servers: a category of their own.
+        plugins: The tokens of the system prompt that plugins add; likewise.
     """
     found = {name: getattr(state.breakdown, name, 0) for name in _SIGNS}
-    if not mcp:
-        del found["mcp"]
-        return found
-    return {**found, "tools": found["tools"] - mcp, "mcp": mcp}
+    for name, of, tokens in (("mcp", "tools", mcp), ("plugins", "system", plugins)):
+        if tokens:
+            found |= {name: tokens, of: found[of] - tokens}
+        else:
+            del found[name]
+    return found
 
 
 def share_cells(counts: Mapping[str, int], window: int) -> dict[str, int]:

@@ -238,6 +238,11 @@ class CommandHost(Protocol):
         ...
 
     @property
+    def plugin_units(self) -> int:
+        """About how many tokens plugins add to the system prompt."""
+        ...
+
+    @property
     def roster(self) -> "Roster":
         """The agents of all sessions that share the store."""
         ...
@@ -271,6 +276,15 @@ class CommandHost(Protocol):
     @property
     def subagents(self) -> AgentControl:
         """The subagents of the session."""
+        ...
+
+    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> "CommandResult":
+        """Carry out an action of `/plugin`.
+
+        Args:
+            words: The action and its arguments.
+            agreed: True when the user agrees to what a plugin adds.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ from clew.extensions.commands.context import WINDOW_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.mcp import MCP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
+from clew.extensions.commands.plugin import PLUGIN_COMMANDS
 from clew.extensions.commands.protocol import Command, SystemCommand
 from clew.extensions.commands.roster import ROSTER_COMMANDS
 from clew.extensions.commands.session import SESSION_COMMANDS
@@ -31,6 +32,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *ROSTER_COMMANDS,
     *BACKGROUND_COMMANDS,
     *MCP_COMMANDS,
+    *PLUGIN_COMMANDS,
 )
 
 

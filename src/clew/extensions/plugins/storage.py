@@ -8,10 +8,12 @@ after a week, because open sessions may still run programs from it.
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+
+from anyio import CancelScope, to_thread
 
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.content import GENERATED, compute_hash, find_generated
@@ -29,7 +31,7 @@ class ContentChanged(ConfigError):
 
 
 class PluginStorage:
-    """The folders of plugins. All methods block.
+    """The folders of plugins. Methods that are not async block.
 
     Args:
         folder: Clew's folder for plugins.
@@ -39,27 +41,37 @@ class PluginStorage:
         self._content = folder / "content"
         self._staging = folder / "staging"
 
-    @contextmanager
-    def stage(self) -> Iterator[Path]:
+    @asynccontextmanager
+    async def stage(self) -> AsyncIterator[Path]:
         """Make a folder for work in progress; it is removed at the end.
 
         Folders of processes that were killed are removed too.
 
         Raises:
-            OSError: The folder cannot be made.
+            ConfigError: The folder cannot be made.
         """
+        try:
+            folder, handle = await to_thread.run_sync(self._open_stage)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._staging} cannot be written: {error.strerror or error}"
+            ) from error
+        try:
+            yield folder
+        finally:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(_close_stage, folder, handle)
+
+    def _open_stage(self) -> tuple[Path, int]:
         make_private_folder(self._staging)
         folder = self._staging / token_hex(8)
         with folder_lock(self._staging, timeout=_WAIT):
             self._remove_abandoned()
             folder.mkdir(mode=0o700)
             handle = _open_folder(folder)
+            # Until it is closed, also by the end of the process, the folder is in use.
             lock_descriptor(handle, timeout=0)
-        try:
-            yield folder
-        finally:
-            os.close(handle)
-            remove_tree(folder)
+        return folder, handle
 
     def keep(self, staged: Path, *, content: str, generated: Collection[str]) -> Path:
         """Move a complete plugin to its place; returns the folder.
@@ -148,6 +160,11 @@ def _has_content(folder: Path, content: str, generated: Collection[str]) -> bool
         return compute_hash(folder, ignored=generated) == content
     except (ConfigError, OSError):
         return False
+
+
+def _close_stage(folder: Path, handle: int) -> None:
+    remove_tree(folder)
+    os.close(handle)
 
 
 def _remove_if_abandoned(folder: Path) -> None:

@@ -1,12 +1,18 @@
-"""The prompts of MCP servers as commands: `/mcp__server__prompt ARGUMENTS`."""
+"""The MCP servers as a session uses them: whether it needs any, and their tools and prompts.
+
+A prompt of a server is a command: `/mcp__server__prompt ARGUMENTS`.
+"""
 
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from clew.core.errors import SessionError
 from clew.extensions.commands.protocol import Command
-from clew.sdk.session_parts import SessionParts
+from clew.sdk.project_scan import ProjectScan
+from clew.sdk.session_parts import Blueprint, McpAccess, SessionParts
 from clew.tools.protocol import ToolContext
 
 if TYPE_CHECKING:
@@ -15,6 +21,40 @@ if TYPE_CHECKING:
     from clew.tools.mcp.values import PromptArgument, ServerPrompt
 
 MCP_SOURCE = "mcp"
+
+
+def connect_servers(blueprint: Blueprint, scan: ProjectScan) -> McpAccess | None:
+    """Start the servers of settings and plugins in the background; None without any."""
+    loaded, plugins = scan.loaded, scan.plugins.plugins
+    brings_tools = blueprint.options.keys() & {"tools", "session", "tool_source"}
+    is_used = (
+        loaded.settings.mcp_servers
+        or blueprint.options.get("mcp_servers")
+        or any(one.label == ".mcp.json" for one in loaded.settings.unused)
+        or any(plugin.contribution.servers for plugin in plugins)
+    )
+    if brings_tools or not is_used:
+        return None
+    from clew.sdk.mcp_servers import open_servers  # noqa: PLC0415 - few sessions have servers
+
+    return open_servers(blueprint, loaded, plugins)
+
+
+def add_source(blueprint: Blueprint, mcp: McpAccess | None) -> Blueprint:
+    """Return the blueprint with the tools and the secrets of the MCP servers."""
+    if mcp is None:
+        return blueprint
+    options = blueprint.options.copy()
+    options["tool_source"] = mcp.source
+    options["redact_values"] = (*options.get("redact_values", ()), *mcp.secrets)
+    return replace(blueprint, options=options)
+
+
+def add_servers(parts: SessionParts, mcp: McpAccess | None) -> None:
+    """Give an open session the servers: their states, their problems, their prompts."""
+    if mcp is not None:
+        parts.mcp, parts.warnings = mcp, (*parts.warnings, *mcp.problems)
+        parts.registry.add_source(McpCommandSource(mcp.source.pool))
 
 
 class McpCommandSource:

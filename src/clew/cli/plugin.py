@@ -1,0 +1,172 @@
+"""`clew plugin`: install plugins, and ask before anything of them can run."""
+
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+import anyio
+
+from clew.cli.environment import own_environment
+from clew.cli.streams import print_json, write_err, write_out
+from clew.core.errors import ConfigError
+from clew.core.sanitize import sanitize
+from clew.sdk import plugin_actions
+from clew.sdk.folders import working_folder
+from clew.sdk.plugin_actions import Agree, PluginReply, format_preparation
+from clew.sdk.plugins import Plugins, Preparation
+
+_INTERRUPTED = 130
+
+
+class _Interrupted(Exception):
+    """The user pressed Ctrl-C at the question."""
+
+
+def run_plugin(arguments: Namespace) -> int:
+    """Run one action of `clew plugin`; returns the exit code."""
+    plugins = Plugins(working_folder(), own_environment(arguments))
+    name = arguments.action
+    if name == "marketplace":
+        name = f"marketplace {arguments.marketplace_action}"
+    try:
+        reply = _ACTIONS[name](plugins, arguments)
+    except _Interrupted:
+        write_err("nothing was installed")
+        return _INTERRUPTED
+    if arguments.json:
+        print_json({**reply.data, "success": reply.success}, indent=True)
+    else:
+        _write(reply.lines)
+    return 0 if reply.success else 1
+
+
+def _install(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    agree, scope = _make_question(arguments), arguments.scope
+    action = partial(plugin_actions.install, plugins, arguments.plugin, agree=agree, scope=scope)
+    return anyio.run(action)
+
+
+def _update(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    agree = _make_question(arguments)
+    return anyio.run(partial(plugin_actions.update, plugins, arguments.names, agree=agree))
+
+
+def _make_question(arguments: Namespace) -> Agree:
+    """Return the function that shows what a plugin adds, and asks unless `--yes` was given."""
+
+    async def agree(prepared: Preparation) -> bool:
+        if not arguments.json:
+            _write(format_preparation(prepared))
+        if arguments.yes:
+            return True
+        if not sys.stdin.isatty() or not sys.stdout.isatty():
+            raise ConfigError(
+                f"there is no terminal to ask whether you want {prepared.id}; add --yes to agree"
+                " to what it adds"
+            )
+        return _ask("Install it?" if prepared.before is None else "Update it?")
+
+    return agree
+
+
+def _ask(question: str) -> bool:
+    """Ask on the terminal; only yes is yes.
+
+    Raises:
+        _Interrupted: The user pressed Ctrl-C.
+    """
+    _discard_typed_keys()
+    # The event loop would handle Ctrl-C only after the answer.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        write_out("")
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        write_out("\n")
+        return False
+    except KeyboardInterrupt:
+        write_out("\n")
+        raise _Interrupted from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _discard_typed_keys() -> None:
+    """Forget keys that were pressed before the question was shown."""
+    import termios  # noqa: PLC0415 - only needed on a terminal
+
+    try:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    except (termios.error, OSError, ValueError):
+        return
+
+
+def _remove(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return plugin_actions.remove(plugins, arguments.name, scope=arguments.scope)
+
+
+def _switch(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    enabled = arguments.action == "enable"
+    return plugin_actions.switch(plugins, arguments.name, enabled=enabled, scope=arguments.scope)
+
+
+def _list(plugins: Plugins, _: Namespace) -> PluginReply:
+    return plugin_actions.list_plugins(plugins)
+
+
+def _show(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return plugin_actions.show(plugins, arguments.name)
+
+
+def _validate(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return plugin_actions.validate(plugins, Path(arguments.path))
+
+
+def _add_marketplace(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return anyio.run(plugin_actions.add_marketplace, plugins, arguments.source)
+
+
+def _remove_marketplace(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return plugin_actions.remove_marketplace(plugins, arguments.name)
+
+
+def _list_marketplaces(plugins: Plugins, _: Namespace) -> PluginReply:
+    return plugin_actions.list_marketplaces(plugins)
+
+
+def _update_marketplaces(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return anyio.run(plugin_actions.update_marketplaces, plugins, arguments.names)
+
+
+def _search(plugins: Plugins, arguments: Namespace) -> PluginReply:
+    return plugin_actions.search(plugins, arguments.words)
+
+
+def _write(lines: Iterable[str]) -> None:
+    write_out("".join(f"{sanitize(line)}\n" for line in lines))
+
+
+_Action: TypeAlias = Callable[[Plugins, Namespace], PluginReply]
+_ACTIONS: Mapping[str, _Action] = MappingProxyType(
+    {
+        "install": _install,
+        "update": _update,
+        "remove": _remove,
+        "enable": _switch,
+        "disable": _switch,
+        "list": _list,
+        "show": _show,
+        "validate": _validate,
+        "marketplace add": _add_marketplace,
+        "marketplace remove": _remove_marketplace,
+        "marketplace list": _list_marketplaces,
+        "marketplace update": _update_marketplaces,
+        "marketplace search": _search,
+    }
+)

@@ -1,0 +1,249 @@
+"""Installs, updates and removes plugins.
+
+A plugin is fetched and read first, and nothing of it runs. It counts as installed when it is in
+the registry, which happens last: whatever interrupts an installation leaves the old state.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from clew.core.errors import ConfigError
+from clew.extensions.plugins.archive import find_top, unpack
+from clew.extensions.plugins.content import compute_hash, copy_tree, list_files
+from clew.extensions.plugins.contribution import Plugin
+from clew.extensions.plugins.manifest import parse_manifest
+from clew.extensions.plugins.reader import read_plugin
+from clew.extensions.plugins.registry import (
+    InstalledPlugin,
+    Registry,
+    RegistryContent,
+    Scope,
+    drop_plugin,
+    put_plugin,
+)
+from clew.extensions.plugins.repository import fetch
+from clew.extensions.plugins.sources import GitSource, PathSource, describe_source
+from clew.extensions.plugins.storage import PluginStorage, list_missing_generated
+
+
+class PluginOrigin(Struct, frozen=True, kw_only=True):
+    """Where a plugin comes from, and what a marketplace says about it."""
+
+    source: GitSource | PathSource
+    name: str = ""
+    """The name in the marketplace; empty for what the plugin calls itself."""
+    marketplace: str = ""
+    listed: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = True
+
+
+class StagedPlugin(Struct, frozen=True, kw_only=True):
+    """A plugin that was fetched and read, and is not installed yet."""
+
+    origin: PluginOrigin
+    plugin: Plugin
+    folder: Path
+    commit: str
+    content: str
+    generated: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name under which it is installed."""
+        return self.origin.name or self.plugin.name
+
+
+def read_listed(
+    root: Path, *, name: str = "", listed: Mapping[str, Any], strict: bool = True
+) -> Plugin:
+    """Read a plugin together with the entry of its marketplace; blocks.
+
+    Raises:
+        PluginError: The folder is not a plugin, or a manifest is malformed.
+    """
+    if not listed:
+        return read_plugin(root, name=name)
+    entry = parse_manifest(listed, where="the entry of the marketplace").manifest
+    return read_plugin(root, name=name, listed=entry, strict=strict)
+
+
+class Installer:
+    """Installs plugins into Clew's folder of the user.
+
+    Args:
+        folder: Clew's folder for plugins.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.registry = Registry(folder)
+        self.storage = PluginStorage(folder)
+
+    @asynccontextmanager
+    async def stage(self, origin: PluginOrigin) -> AsyncIterator[StagedPlugin]:
+        """Fetch and read a plugin; what is not installed at the end is removed.
+
+        Raises:
+            ConfigError: It cannot be fetched, is not a plugin, or is not acceptable.
+        """
+        async with self.storage.stage() as staging:
+            try:
+                staged = await _stage(origin, staging)
+            except OSError as error:
+                where = describe_source(origin.source)
+                raise ConfigError(f"{where} cannot be read: {error.strerror or error}") from error
+            yield staged
+
+    async def install(
+        self, staged: StagedPlugin, *, scope: Scope = "user", project: str = ""
+    ) -> InstalledPlugin:
+        """Install a plugin that the user accepted; it replaces the one of the same name.
+
+        Args:
+            staged: The plugin, within its block of `stage`.
+            scope: `user` for all folders, `project` for one.
+            project: That folder.
+
+        Raises:
+            ConfigError: It cannot be written.
+        """
+        new = InstalledPlugin(
+            name=staged.name,
+            marketplace=staged.origin.marketplace,
+            scope=scope,
+            project=project if scope == "project" else "",
+            version=staged.plugin.manifest.version,
+            source=staged.origin.source,
+            commit=staged.commit,
+            content=staged.content,
+            generated=staged.generated,
+            listed=dict(staged.origin.listed),
+            strict=staged.origin.strict,
+            installed=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        # The thread is not cancelled: from here on it happens, and takes little time.
+        return await to_thread.run_sync(self._install, staged, new)
+
+    def _install(self, staged: StagedPlugin, new: InstalledPlugin) -> InstalledPlugin:
+        try:
+            self.storage.keep(staged.folder, content=new.content, generated=new.generated)
+        except OSError as error:
+            raise ConfigError(f"{new.id} cannot be stored: {error.strerror or error}") from error
+
+        def put(content: RegistryContent) -> RegistryContent:
+            before = next((one for one in content.plugins if one.place == new.place), None)
+            enabled = before.enabled if before is not None else True
+            return put_plugin(content, replace(new, enabled=enabled))
+
+        after = self._change(put)
+        return next(one for one in after.plugins if one.place == new.place)
+
+    def remove(self, plugin: InstalledPlugin) -> None:
+        """Remove a plugin; blocks. Its files stay for a week, for sessions that are open.
+
+        Raises:
+            ConfigError: The registry cannot be written.
+        """
+        self._change(lambda content: drop_plugin(content, plugin))
+
+    def set_enabled(self, plugin: InstalledPlugin, *, enabled: bool) -> None:
+        """Enable or disable a plugin; blocks.
+
+        Raises:
+            ConfigError: The registry cannot be written.
+        """
+
+        def switch(content: RegistryContent) -> RegistryContent:
+            here = next((one for one in content.plugins if one.place == plugin.place), None)
+            return content if here is None else put_plugin(content, replace(here, enabled=enabled))
+
+        self._change(switch)
+
+    def read(self, plugin: InstalledPlugin) -> Plugin:
+        """Read an installed plugin, after a comparison of its files with the hash; blocks.
+
+        Raises:
+            ContentChanged: Its files were changed.
+            PluginError: It cannot be read.
+        """
+        root = self.storage.verify(plugin)
+        return read_listed(root, name=plugin.name, listed=plugin.listed, strict=plugin.strict)
+
+    def find_changed_files(self, old: InstalledPlugin, new: StagedPlugin) -> list[str]:
+        """Return the paths of the files that differ between two versions, sorted; blocks.
+
+        Raises:
+            ConfigError: The files cannot be read.
+        """
+        try:
+            before = list_files(self.storage.locate(old))
+        except FileNotFoundError:
+            before = {}
+        after = list_files(new.folder)
+        return sorted(
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        )
+
+    def _change(self, edit: Callable[[RegistryContent], RegistryContent]) -> RegistryContent:
+        before: list[RegistryContent] = []
+
+        def remember(content: RegistryContent) -> RegistryContent:
+            before.append(content)
+            return edit(content)
+
+        after = self.registry.change(remember)
+        used = {one.content for one in after.plugins}
+        released = {one.content for one in before[0].plugins} - used
+        self.storage.remove_unused(used, released=released)
+        return after
+
+
+async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
+    source, commit = origin.source, ""
+    if isinstance(source, GitSource):
+        fetched = await fetch(source, staging)
+        tree, root = await fetched.unpack(staging)
+        commit = fetched.commit
+    else:
+        tree, root = await to_thread.run_sync(_open_path, source, staging)
+    folder = staging / "plugin"
+
+    def read() -> StagedPlugin:
+        copy_tree(tree, folder, root=root)
+        name = origin.name or _guess_name(source, tree)
+        return StagedPlugin(
+            origin=origin,
+            plugin=read_listed(folder, name=name, listed=origin.listed, strict=origin.strict),
+            folder=folder,
+            commit=commit,
+            content=compute_hash(folder),
+            generated=list_missing_generated(folder),
+        )
+
+    return await to_thread.run_sync(read)
+
+
+def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
+    path = Path(source.path)
+    if path.is_file():
+        tree = staging / "tree"
+        unpack(path, tree)
+        top = find_top(tree)
+        return top, top
+    if not path.is_dir():
+        raise ConfigError(f"{path} does not exist")
+    return path, Path(source.root) if source.root else path
+
+
+def _guess_name(source: GitSource | PathSource, tree: Path) -> str:
+    """Return a name for a plugin that has no manifest: that of its folder or repository."""
+    if isinstance(source, PathSource):
+        return Path(source.path).name if Path(source.path).is_dir() else tree.name
+    last = (source.folder or source.url).rstrip("/").replace(":", "/").rpartition("/")[2]
+    return last.removesuffix(".git")

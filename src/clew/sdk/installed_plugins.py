@@ -1,0 +1,148 @@
+"""The installed plugins, as they are in one folder: list, find, switch and remove them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.core.errors import ConfigError
+from clew.extensions.plugins.active import PluginSwitches, choose_active, is_active
+from clew.extensions.plugins.installer import Installer
+from clew.extensions.plugins.registry import InstalledPlugin, Scope
+from clew.extensions.plugins.summary import PluginSummary, summarize
+from clew.sdk.active_plugins import find_switches, name_project, plugin_folder
+from clew.sdk.folders import Homes
+from clew.sdk.settings import load_project_settings
+
+
+class PluginRow(Struct, frozen=True, kw_only=True):
+    """An installed plugin, as it is in one folder."""
+
+    plugin: InstalledPlugin
+    active: bool
+    """True when a session in this folder loads it."""
+    why: str = ""
+    """Why it is not as the registry says: the settings file that decides."""
+    problem: str = ""
+    """Why it is not loaded although it is enabled."""
+    prompt_tokens: int = 0
+    """About how many tokens it adds to every request; 0 if it is not loaded."""
+
+
+class InstalledPlugins:
+    """The plugins of the user and of one folder. All methods block.
+
+    Args:
+        cwd: The folder.
+        environ: Environment variables; those of the process by default.
+        homes: The user's folders; by default those that the environment names.
+    """
+
+    def __init__(
+        self,
+        cwd: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        homes: Homes | None = None,
+    ) -> None:
+        self._cwd = cwd
+        self._environ = os.environ if environ is None else environ
+        self._homes = homes or Homes.of(self._environ)
+        self._project = name_project(self._homes, cwd)
+        self._installer = Installer(plugin_folder(self._homes))
+
+    def list(self) -> Sequence[PluginRow]:
+        """Return the plugins of the user and of this folder, sorted by name.
+
+        Raises:
+            ConfigError: The registry or a settings file is wrong.
+        """
+        content, switches = self._installer.registry.read(), self._find_switches()
+        active = {one.place for one in choose_active(content, switches, project=self._project)}
+        return [
+            self._describe(one, switches, active=one.place in active)
+            for one in content.plugins
+            if one.project in ("", self._project)
+        ]
+
+    def list_missing(self) -> dict[str, str]:
+        """Return plugins that settings enable and that are not installed, with the files."""
+        known = {row.plugin.id for row in self.list()}
+        switches = self._find_switches()
+        return {one: file for one, file in switches.wanted.items() if one not in known}
+
+    def get(self, name: str, *, scope: Scope | None = None) -> InstalledPlugin:
+        """Return an installed plugin; that of this project before that of the user.
+
+        Raises:
+            ConfigError: There is none of that name, or several.
+        """
+        content = self._installer.registry.read()
+        found = [
+            one
+            for one in content.find_installed(name, project=self._project)
+            if scope in (None, one.scope)
+        ]
+        if not found:
+            here = sorted({row.plugin.id for row in self.list()})
+            where = f" for the {scope}" if scope else ""
+            known = ", ".join(here) or "none"
+            raise ConfigError(f"the plugin {name} is not installed{where}; there are: {known}")
+        if len({one.id for one in found}) > 1:
+            ids = ", ".join(sorted({one.id for one in found}))
+            raise ConfigError(f"several plugins are called {name}; write one of: {ids}")
+        return found[0]
+
+    def summarize(self, plugin: InstalledPlugin) -> PluginSummary:
+        """Return what an installed plugin adds.
+
+        Raises:
+            ConfigError: Its files were changed, or cannot be read.
+        """
+        return summarize(self._installer.read(plugin))
+
+    def remove(self, plugin: InstalledPlugin) -> None:
+        """Remove a plugin.
+
+        Raises:
+            ConfigError: The registry cannot be written.
+        """
+        self._installer.remove(plugin)
+
+    def set_enabled(self, plugin: InstalledPlugin, *, enabled: bool) -> PluginRow:
+        """Enable or disable a plugin; returns what that means in this folder.
+
+        Raises:
+            ConfigError: The registry cannot be written.
+        """
+        self._installer.set_enabled(plugin, enabled=enabled)
+        return next(row for row in self.list() if row.plugin.place == plugin.place)
+
+    def _find_switches(self) -> PluginSwitches:
+        return find_switches(load_project_settings(self._cwd, self._homes, self._environ))
+
+    def _describe(
+        self, plugin: InstalledPlugin, switches: PluginSwitches, *, active: bool
+    ) -> PluginRow:
+        problem, tokens = "", 0
+        if active:
+            try:
+                tokens = self._installer.read(plugin).contribution.prompt_tokens
+            except ConfigError as error:
+                problem = str(error)
+        return PluginRow(
+            plugin=plugin,
+            active=active and not problem,
+            why=_explain(plugin, switches, active=active),
+            problem=problem,
+            prompt_tokens=tokens,
+        )
+
+
+def _explain(plugin: InstalledPlugin, switches: PluginSwitches, *, active: bool) -> str:
+    if plugin.enabled and plugin.id in switches.disabled:
+        return f"disabled by {switches.disabled[plugin.id]}"
+    if not plugin.enabled and is_active(plugin, switches):
+        return f"enabled by {switches.enabled[plugin.id]}"
+    return "the one of this project is used" if plugin.enabled and not active else ""

@@ -1,0 +1,106 @@
+"""`/plugin` in a session: the actions of `clew plugin`, with a second command as the answer."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from anyio import to_thread
+
+from clew.core.errors import SessionError
+from clew.extensions.commands.protocol import CommandResult
+from clew.sdk import plugin_actions
+from clew.sdk.folders import Homes
+from clew.sdk.plugin_actions import PluginReply, format_preparation
+from clew.sdk.plugins import Plugins, Preparation
+
+
+class PluginDialog:
+    """Carries out the actions of `/plugin`, and remembers what the user was shown.
+
+    `/plugin install NAME` shows what a plugin adds. `/plugin install --yes NAME` installs it, if
+    that is still the same; otherwise the user sees the new state first.
+
+    Args:
+        cwd: The project's folder.
+        homes: The user's folders.
+        environ: Environment variables.
+    """
+
+    def __init__(self, cwd: Path, homes: Homes, environ: Mapping[str, str]) -> None:
+        self._cwd = cwd
+        self._plugins = Plugins(cwd, environ, homes=homes)
+        self._shown: dict[str, str] = {}
+        """The content of each plugin that was shown, by its id."""
+
+    async def run(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+        """Carry out one action.
+
+        Raises:
+            SessionError: Words are missing, or there are too many.
+            ConfigError: The action failed.
+        """
+        lines: list[str] = []
+
+        async def agree(prepared: Preparation) -> bool:
+            lines.extend(format_preparation(prepared))
+            known = self._shown.get(prepared.id)
+            self._shown[prepared.id] = prepared.content
+            return agreed and known in (None, prepared.content)
+
+        reply = await self._run(words, agree)
+        if lines and not reply.success:
+            action = "install" if words[0] == "install" else "update"
+            again = " ".join(words[1:])
+            agree_with = f"to agree, type: /plugin {action} --yes {again}".rstrip()
+            return CommandResult("\n".join((*lines, agree_with)), data=reply.data)
+        return CommandResult(
+            "\n".join((*lines, *reply.lines)), success=reply.success, data=reply.data
+        )
+
+    async def _run(self, words: Sequence[str], agree: plugin_actions.Agree) -> PluginReply:
+        plugins = self._plugins
+        match list(words):
+            case ["install", text]:
+                return await plugin_actions.install(plugins, text, agree=agree)
+            case ["update", *names]:
+                return await plugin_actions.update(plugins, names, agree=agree)
+            case ["marketplace", *rest]:
+                return await self._run_marketplace(rest)
+            case _:
+                return await to_thread.run_sync(self._run_local, list(words))
+
+    def _run_local(self, words: list[str]) -> PluginReply:
+        plugins = self._plugins
+        match words:
+            case ["list"]:
+                return plugin_actions.list_plugins(plugins)
+            case ["show", name]:
+                return plugin_actions.show(plugins, name)
+            case ["remove", name]:
+                return plugin_actions.remove(plugins, name)
+            case ["enable" | "disable" as action, name]:
+                return plugin_actions.switch(plugins, name, enabled=action == "enable")
+            case ["validate", *paths] if len(paths) <= 1:
+                return plugin_actions.validate(plugins, self._cwd / (paths[0] if paths else "."))
+            case _:
+                raise SessionError(_usage(words))
+
+    async def _run_marketplace(self, words: list[str]) -> PluginReply:
+        plugins = self._plugins
+        match words:
+            case ["add", text]:
+                return await plugin_actions.add_marketplace(plugins, text)
+            case ["update", *names]:
+                return await plugin_actions.update_marketplaces(plugins, names)
+            case ["remove", name]:
+                return await to_thread.run_sync(plugin_actions.remove_marketplace, plugins, name)
+            case [] | ["list"]:
+                return await to_thread.run_sync(plugin_actions.list_marketplaces, plugins)
+            case ["search", *wanted]:
+                return await to_thread.run_sync(plugin_actions.search, plugins, wanted)
+            case _:
+                raise SessionError(_usage(["marketplace", *words]))
+
+
+def _usage(words: Sequence[str]) -> str:
+    name = " ".join(words[:2] if words[0] == "marketplace" else words[:1])
+    return f"/plugin {name} does not work like that; /help plugin says what to write"

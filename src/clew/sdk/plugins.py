@@ -1,0 +1,270 @@
+"""Plugins from outside a session: install, update, remove, enable, disable, list, validate.
+
+An installation has two steps. `prepare_install` fetches a plugin and says what it adds; nothing of
+it runs. Only `Preparation.accept` installs it.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from anyio import to_thread
+from msgspec.structs import replace
+
+from clew.core.errors import ConfigError
+from clew.extensions.plugins.installer import Installer, PluginOrigin, StagedPlugin
+from clew.extensions.plugins.marketplace import (
+    MARKETPLACE_FILE,
+    Marketplace,
+    is_name,
+    parse_marketplace,
+)
+from clew.extensions.plugins.marketplaces import Marketplaces, Offer, ReadMarketplace
+from clew.extensions.plugins.reader import read_plugin
+from clew.extensions.plugins.registry import InstalledPlugin, Scope
+from clew.extensions.plugins.sources import (
+    ARCHIVE_ENDINGS,
+    GitSource,
+    describe_source,
+)
+from clew.extensions.plugins.summary import (
+    PluginSummary,
+    SummaryChange,
+    compare,
+    format_change,
+    format_summary,
+    summarize,
+)
+from clew.sdk.active_plugins import name_project, plugin_folder
+from clew.sdk.folders import Homes
+from clew.sdk.installed_plugins import InstalledPlugins, PluginRow
+from clew.sdk.plugin_sources import find_settings_marketplaces, parse_source
+from clew.sdk.settings import LoadedSettings, load_project_settings
+
+__all__ = [
+    "InstalledPlugin",
+    "Marketplace",
+    "Offer",
+    "PluginRow",
+    "PluginSummary",
+    "Plugins",
+    "Preparation",
+    "ReadMarketplace",
+    "Scope",
+    "SummaryChange",
+    "describe_source",
+    "format_change",
+    "format_summary",
+]
+
+
+class Preparation:
+    """A plugin that was fetched and not installed yet: what it adds, and what changes."""
+
+    def __init__(
+        self,
+        installer: Installer,
+        staged: StagedPlugin,
+        *,
+        before: InstalledPlugin | None,
+        scope: Scope,
+        project: str,
+    ) -> None:
+        self._installer = installer
+        self._staged = staged
+        self._place: tuple[Scope, str] = scope, project
+        self.before = before
+        """The version that is installed; None for a new plugin."""
+        self.summary = summarize(staged.plugin)
+        self.change: SummaryChange | None = None
+        """What changes in comparison with the installed version."""
+        self.is_current = False
+        """True when exactly this is installed already."""
+        if before is not None:
+            self._compare(before)
+
+    @property
+    def id(self) -> str:
+        """The name that it will have: `name@marketplace`."""
+        market = self._staged.origin.marketplace
+        return f"{self._staged.name}@{market}" if market else self._staged.name
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, with the commit."""
+        source, commit = self._staged.origin.source, self._staged.commit
+        if isinstance(source, GitSource):
+            source = replace(source, commit=commit)
+        return describe_source(source)
+
+    @property
+    def version(self) -> str:
+        """The version that it says it has, or the start of its commit."""
+        return self.summary.version or self._staged.commit[:12]
+
+    @property
+    def content(self) -> str:
+        """The hash of its files."""
+        return self._staged.content
+
+    @property
+    def must_ask(self) -> bool:
+        """True when the user must see what it adds, and agree."""
+        return self.change is None or self.change.must_ask
+
+    async def accept(self) -> InstalledPlugin:
+        """Install it.
+
+        Raises:
+            ConfigError: It cannot be written.
+        """
+        scope, project = self._place
+        return await self._installer.install(self._staged, scope=scope, project=project)
+
+    def _compare(self, before: InstalledPlugin) -> None:
+        try:
+            old = summarize(self._installer.read(before))
+        except ConfigError:
+            # The installed one is damaged: the user sees all of the new one.
+            return
+        changed = self._installer.find_changed_files(before, self._staged)
+        self.change = compare(old, self.summary, changed)
+        self.is_current = before.content == self._staged.content
+
+
+class Plugins:
+    """The plugins and marketplaces of the user, as they are in one folder.
+
+    Methods that are not async block.
+
+    Args:
+        cwd: The folder.
+        environ: Environment variables; those of the process by default.
+        homes: The user's folders; by default those that the environment names.
+    """
+
+    def __init__(
+        self,
+        cwd: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        homes: Homes | None = None,
+    ) -> None:
+        self._cwd = cwd
+        self._environ = os.environ if environ is None else environ
+        self._homes = homes or Homes.of(self._environ)
+        self._project = name_project(self._homes, cwd)
+        folder = plugin_folder(self._homes)
+        self._installer = Installer(folder)
+        self.installed = InstalledPlugins(cwd, self._environ, homes=self._homes)
+        self.marketplaces = Marketplaces(folder)
+
+    def validate(self, path: Path) -> PluginSummary | Marketplace:
+        """Read a plugin or a marketplace in a folder, for its author.
+
+        Raises:
+            ConfigError: It is neither.
+        """
+        file = path if path.is_file() else path / MARKETPLACE_FILE
+        if file.is_file() and (
+            path.is_file() or not (path / ".claude-plugin/plugin.json").exists()
+        ):
+            return parse_marketplace(file.read_bytes())
+        return summarize(read_plugin(path))
+
+    @asynccontextmanager
+    async def prepare_install(
+        self, text: str, *, scope: Scope = "user"
+    ) -> AsyncIterator[Preparation]:
+        """Fetch a plugin to install; it is discarded at the end unless it was accepted.
+
+        Args:
+            text: `name`, `name@marketplace`, a folder, an archive, or a git repository.
+            scope: `user` for all folders, `project` for this one.
+
+        Raises:
+            ConfigError: There is no such plugin, or it cannot be fetched or read.
+        """
+        origin = await self._find_origin(text)
+        async with self._prepare(origin, scope) as prepared:
+            yield prepared
+
+    @asynccontextmanager
+    async def prepare_update(self, plugin: InstalledPlugin) -> AsyncIterator[Preparation]:
+        """Fetch the newest version of a plugin; it is discarded unless it was accepted.
+
+        The list of its marketplace should be up to date: see `Marketplaces.update`.
+
+        Raises:
+            ConfigError: The plugin is gone, or cannot be fetched or read.
+        """
+        if plugin.marketplace:
+            found = await to_thread.run_sync(
+                self.marketplaces.find, plugin.name, plugin.marketplace
+            )
+        else:
+            found = PluginOrigin(source=plugin.source)
+        async with self._prepare(found, plugin.scope) as prepared:
+            yield prepared
+
+    @asynccontextmanager
+    async def _prepare(self, origin: PluginOrigin, scope: Scope) -> AsyncIterator[Preparation]:
+        async with self._installer.stage(origin) as staged:
+            project = self._project if scope == "project" else ""
+            place = f"{staged.name}@{origin.marketplace}" if origin.marketplace else staged.name
+            yield await to_thread.run_sync(self._make, staged, place, scope, project)
+
+    def _make(self, staged: StagedPlugin, place: str, scope: Scope, project: str) -> Preparation:
+        content = self._installer.registry.read()
+        before = next((one for one in content.plugins if one.place == (place, project)), None)
+        return Preparation(self._installer, staged, before=before, scope=scope, project=project)
+
+    async def add_marketplace(self, text: str) -> ReadMarketplace:
+        """Add a marketplace: a git repository, `owner/name` of GitHub, or a folder.
+
+        Raises:
+            ConfigError: It cannot be fetched, or is not a marketplace.
+        """
+        source = parse_source(text, self._cwd)
+        if source is None:
+            raise ConfigError(
+                f"{text} is neither a folder nor a git repository; write ./FOLDER, owner/name, or"
+                " an address such as https://example.com/plugins.git"
+            )
+        return await self.marketplaces.add(source)
+
+    async def _find_origin(self, text: str) -> PluginOrigin:
+        name, _, market = text.partition("@")
+        if is_name(name) and not text.endswith(ARCHIVE_ENDINGS) and (not market or is_name(market)):
+            if market:
+                await self._add_from_settings(market)
+            return await to_thread.run_sync(self.marketplaces.find, name, market)
+        source = parse_source(text, self._cwd)
+        if source is None:
+            raise ConfigError(
+                f"{text} is not a plugin; write NAME@MARKETPLACE, ./FOLDER, an archive, or the"
+                " address of a git repository"
+            )
+        return PluginOrigin(source=source)
+
+    async def _add_from_settings(self, name: str) -> None:
+        """Add a marketplace that only the settings know; the user has just named it."""
+        known = await to_thread.run_sync(self.marketplaces.list_known)
+        if any(one.name == name for one in known):
+            return
+        entry = find_settings_marketplaces(self._load(), self._cwd).get(name)
+        if entry is not None:
+            await self.marketplaces.add(entry, name=name)
+
+    def list_settings_marketplaces(self) -> dict[str, str]:
+        """Return marketplaces that only the settings know, with their sources."""
+        known = {one.name for one in self.marketplaces.list_known()}
+        return {
+            name: describe_source(source)
+            for name, source in find_settings_marketplaces(self._load(), self._cwd).items()
+            if name not in known
+        }
+
+    def _load(self) -> LoadedSettings:
+        return load_project_settings(self._cwd, self._homes, self._environ)
