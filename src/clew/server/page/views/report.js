@@ -63,7 +63,7 @@ export function Report({ session, entry, actions, onClose }) {
         ${details?.summary && html`
           <details class="summary-text" open>
             <summary><h3>Summary that the model reads</h3></summary>
-            <${Markdown} text=${details.summary} />
+            <div class="summary-scroll" tabindex="0" role="group" aria-label="Summary"><${Markdown} text=${details.summary} /></div>
           </details>
         `}
         ${report && GROUPS.map(({ key, title, hint }) => html`<${Fate} key=${key} session=${session} title=${title} hint=${hint} ids=${report[key] ?? []} isOpen=${key !== "kept"} actions=${actions} revision=${revision} />`)}

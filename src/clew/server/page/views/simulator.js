@@ -79,7 +79,7 @@ export function makeLines(runs) {
 /** @param {{runs: any[], chosen: string, onChoose: (name: string) => void}} props */
 function Table({ runs, chosen, onChoose }) {
   return html`
-    <div class="table" tabindex="0" role="region" aria-label="Results">
+    <div class="table" tabindex="0" role="group" aria-label="Results">
       <table class="simulation">
         <thead><tr>${["Strategy", "Cost", "Peak", "Compactions", "Clearings", "Kept", "Too long"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>
