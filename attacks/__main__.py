@@ -15,6 +15,7 @@ from attacks import (
     faults,
     hostile_folders,
     hostile_servers,
+    http_server,
     permissions,
     read_only_commands,
     sandbox,
@@ -34,6 +35,7 @@ CORPORA: Sequence[Corpus] = (
     web_hosts,
     hostile_folders,
     hostile_servers,
+    http_server,
     damaged_stores,
     faults,
 )

@@ -102,7 +102,12 @@ def test_every_slash_command_in_a_guide_exists(path: Path) -> None:
 
 def examples(path: Path) -> set[str]:
     """Return the skills and commands that a guide makes up."""
-    made_up = {"commands": {"audit"}, "project": {"review"}, "terminal": {"review"}}
+    made_up = {
+        "commands": {"audit"},
+        "plugins": {"sweep"},
+        "project": {"review"},
+        "terminal": {"review"},
+    }
     return made_up.get(path.stem, set())
 
 

@@ -5,11 +5,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from clew.cli.main import main
 from clew.core.tasks import TaskKind
@@ -17,9 +20,15 @@ from clew.runtime.protocol import TaskRequest
 from clew.runtime.worktree_records import Worktree
 from clew.runtime.worktrees import GitWorktrees
 from clew.sdk.folders import Homes
+from clew.stores.sqlite import SqliteStore
+from clew.stores.task_protocol import TaskStore
+from clew.testing.task_blobs import a_snapshot, list_blobs
+from clew.testing.tasks import a_task
 from tests.runtime.repositories import commit_all, git, make_repository
 
 pytestmark = pytest.mark.req("BGT-4")
+
+T = TypeVar("T")
 
 AGENT = """
 import os, signal, sys
@@ -103,6 +112,44 @@ def test_a_killed_agent_is_listed_and_its_work_is_never_removed(
     assert busy.path in kept
     assert Path(busy.path, "new.txt").read_text() == "new"
     assert git(project, "branch", "--list", "clew/*").split() == ["+", busy.branch]
+
+
+def test_snapshots_that_no_agent_has_are_listed_and_removed(
+    project: Path, doctor: Callable[..., list[str]]
+) -> None:
+    path = Homes.of(os.environ).project(project) / "sessions.db"
+
+    async def use(at: float, work: Callable[[TaskStore], Awaitable[T]]) -> T:
+        store = SqliteStore(path, clock=lambda: at)
+        try:
+            return await work(store.tasks)
+        finally:
+            await store.aclose()
+
+    async def leave(tasks: TaskStore) -> None:
+        await a_snapshot(tasks, b"of a worker that died")
+        used = await a_snapshot(tasks, b"of an agent")
+        await tasks.save_task(replace(a_task("agent-1"), snapshot=used))
+
+    async def prepare(tasks: TaskStore) -> None:
+        await a_snapshot(tasks, b"of a worker that is about to name it")
+
+    async def look(tasks: TaskStore) -> list[bool]:
+        names = (b"of a worker that died", b"of an agent", b"of a worker that is about to name it")
+        return await list_blobs(tasks, *names)
+
+    anyio.run(use, 1_000.0, leave)
+    anyio.run(use, time.time(), prepare)
+
+    [listed] = doctor()
+    [removed] = doctor("--clean-worktrees")
+    [nothing] = doctor("--clean-worktrees")
+
+    assert "the store has 2 parts (0.0 MB) of snapshots that no agent has" in listed
+    assert listed.endswith("→ clew doctor --clean-worktrees")
+    assert "removed 2 parts" in removed
+    assert "there is nothing to remove" in nothing
+    assert anyio.run(use, time.time(), look) == [False, True, True]
 
 
 def test_merged_work_can_be_cleaned_up(

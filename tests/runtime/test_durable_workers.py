@@ -2,9 +2,11 @@
 
 import random
 import signal
+import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -29,9 +31,9 @@ from clew.core.permissions import Approval, PermissionAnswer
 from clew.core.tasks import TaskStatus
 from clew.runtime.durable_runner import DurableRunner
 from clew.runtime.manager import BackgroundTaskManager
-from clew.runtime.worktree_snapshots import Snapshot
 from clew.sdk.launch import launch
 from clew.stores import open_store
+from clew.stores.snapshot import Snapshot
 from tests.stores.postgres import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("DST-1")]
@@ -116,6 +118,9 @@ async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writ
                 state.task_id, lambda row: row.state.action.startswith("Bash")
             )
 
+            with closing(sqlite3.connect(address)) as database:
+                promised = database.execute("SELECT silent_after FROM leases").fetchall()
+
             paused.process.send_signal(signal.SIGSTOP)
             await start(cluster)
             taken = await agents.wait_for(
@@ -125,9 +130,24 @@ async def test_a_paused_worker_that_wakes_up_after_a_takeover_stops_without_writ
             await wait_until(lambda: "was taken by another worker" in paused.lines())
             gate.touch()
 
+            assert promised == [(2.0,)]
             assert taken.epoch > row.epoch
             assert await agents.wait() == Counter({TaskStatus.COMPLETED: 1})
             assert await agents.check() == []
+
+
+async def test_a_worker_runs_as_many_agents_at_once_as_it_is_told(
+    cluster: Cluster, agents: Agents
+) -> None:
+    await cluster.wait_ready([cluster.start_worker(concurrency=2)])
+    ids = [(await agents.spawn(number, steps=2)).task_id for number in range(5)]
+
+    assert await agents.wait() == Counter({TaskStatus.COMPLETED: 5})
+
+    states = [(await agents.durable.get(task_id)).state for task_id in ids]
+    spans = [(state.started_at or 0.0, state.ended_at or 0.0) for state in states]
+    busiest = max(sum(began <= at < ended for began, ended in spans) for at, _ in spans)
+    assert busiest <= 2
 
 
 @pytest.mark.req("DST-2")

@@ -19,7 +19,6 @@ from clew.runtime.claimed_task import ClaimedTask, StopReason
 from clew.runtime.durable_tasks import DurableTasks, make_row, make_spec
 from clew.runtime.protocol import TaskRequest, TaskResult
 from clew.runtime.worker import Worker
-from clew.runtime.worktree_snapshots import Snapshot
 from clew.sdk.durable_agent import DurableAgent
 from clew.sdk.durable_questions import TaskQuestions
 from clew.sdk.durable_store import find_tasks
@@ -27,6 +26,7 @@ from clew.sdk.permission_requests import make_request
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
 from clew.stores.memory_tasks import MemoryTaskStore
+from clew.stores.snapshot import Snapshot
 from clew.stores.task_protocol import TaskRow
 from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 from clew.testing.server import ResponseScript, ScriptedResponse
@@ -174,6 +174,40 @@ async def test_files_that_a_running_call_has_written_are_handed_back_with_the_ag
     assert row.state.status is TaskStatus.QUEUED
     commit = msgspec.json.decode(data or b"{}", type=Snapshot).commit
     assert git(project, "ls-tree", "-r", "--name-only", commit).split() == ["new.txt"]
+
+
+async def test_a_new_snapshot_of_a_worktree_replaces_the_one_before(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    who = ("-c", "user.name=t", "-c", "user.email=t@t")
+    git(project, "init", "-q")
+    git(project, *who, "commit", "-q", "--allow-empty", "-m", "first")
+    saved = list[str]()
+
+    def answer(body: bytes) -> ScriptedResponse:
+        step = sum(one["role"] == "tool" for one in msgspec.json.decode(body)["messages"])
+        if step == 3:
+            return text_response("done")
+        wait = f"until [ -e {tmp_path}/{step} ]; do sleep 0.05; done"
+        command = msgspec.json.encode({"command": f"{wait}; echo {step} > {step}.txt"}).decode()
+        return tool_call_response("Bash", command, call_id=f"c{step}")
+
+    async with open_place(project, answer, home=tmp_path) as place:
+        async with place.serving():
+            task_id = await place.spawn("write files", isolation="worktree")
+            for step in range(3):
+                (tmp_path / str(step)).touch()
+                row = await place.wait_for(
+                    task_id, lambda row: row.snapshot and row.snapshot not in saved
+                )
+                saved.append(row.snapshot)
+            ended = await place.wait_for(task_id, lambda row: row.state.status.is_terminal)
+        unused = await place.tasks.find_unused_blobs(older_than=-3_600.0)
+        first = await place.tasks.get_blob(saved[0])
+        last = await place.tasks.get_blob(ended.snapshot)
+
+    assert (unused, first) == ([], None)
+    assert len(msgspec.json.decode(last or b"{}", type=Snapshot).bundles) >= 2
 
 
 @pytest.mark.parametrize("place", ["test", "production"])

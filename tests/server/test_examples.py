@@ -41,8 +41,10 @@ async def test_every_example_of_the_documentation_works(tmp_path: Path) -> None:
     with anyio.fail_after(120):
         async with serving(tmp_path, answer) as api:
             values = await prepare(api)
+            in_context = values | await prepare_context(api)
             for route in sorted(ROUTES, key=order):
-                await carry_out(api, route, values)
+                known = in_context if "/context" in route.path else values
+                await carry_out(api, route, known)
 
 
 def order(route: AnyRoute) -> int:
@@ -77,6 +79,18 @@ async def prepare(api: Api) -> dict[str, str]:
     }
 
 
+async def prepare_context(api: Api) -> dict[str, str]:
+    """Make a session that is long enough to be compacted, and was once."""
+    session = await api.open()
+    for number in range(8):
+        await ask(api, session, f"Number {number}: " + "where is the parser of dates? " * 60)
+    place = f"/sessions/{session}/context"
+    done = await api.call("POST", f"{place}/compact", {})
+    await api.call("POST", f"{place}/undo", {})
+    entry_id = str(done["compaction"]["entry_id"])
+    return {"session_id": session, "entry_id": entry_id}
+
+
 async def ask(api: Api, session: str, text: str) -> None:
     """Submit a prompt and wait for the end of its run."""
     url = f"{api.server.url}{BASE}/sessions/{session}/prompts"
@@ -88,6 +102,8 @@ async def ask(api: Api, session: str, text: str) -> None:
 
 async def carry_out(api: Api, route: AnyRoute, values: dict[str, str]) -> None:
     """Send the example of a route, and check its answer."""
+    if "/pins/" in route.path:
+        values = values | {"entry_id": "2"}
     url = api.server.url + BASE + fill(route.path, values)
     if route.status == 101:
         async with api.http.ws_connect(url):

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from clew.server.access import AccessOptions, Limits, UsersFile
@@ -59,6 +60,16 @@ async def _open(api: Api, user: str) -> str:
     return session_id
 
 
+async def _refuse_socket(api: Api, user: str, path: str) -> None:
+    """Check that a WebSocket of a session does not open."""
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        async with api.http.ws_connect(
+            f"{api.server.url}{BASE}{path}", headers={"Authorization": user}
+        ):
+            pass
+    assert refused.value.status == 404
+
+
 async def test_no_route_gives_a_user_a_session_of_another(tmp_path: Path) -> None:
     async with _serve_users(tmp_path) as (api, users):
         mine, theirs = await _open(api, users["owner"]), await _open(api, users["ann"])
@@ -70,6 +81,9 @@ async def test_no_route_gives_a_user_a_session_of_another(tmp_path: Path) -> Non
             for user, foreign in (("bob", theirs), ("bob", mine), ("owner", theirs), ("ann", mine)):
                 path = route.path.replace("{session_id}", foreign)
                 path = path.replace("{", "").replace("}", "")
+                if route.path.endswith("/socket"):
+                    await _refuse_socket(api, users[user], path)
+                    continue
                 example = route.example
                 status, text = await _ask(
                     api, users[user], f"{route.method} {path}", example.body, **example.query

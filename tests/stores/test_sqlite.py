@@ -89,6 +89,8 @@ WITHOUT_TASKS = (
     " ALTER TABLE leases DROP COLUMN epoch; ALTER TABLE leases DROP COLUMN silent_after"
 )
 """What the fifth format added, taken away again."""
+WITHOUT_BLOB_TIMES = "DROP INDEX tasks_snapshot; ALTER TABLE blobs DROP COLUMN stored_at"
+"""What the sixth format added, taken away again."""
 WITH_OLD_INDEX = (
     f"{WITHOUT_TASKS}; DROP TABLE documents; CREATE VIRTUAL TABLE words USING"
     " fts5(text, detail=none, columnsize=0, tokenize=ascii)"
@@ -652,3 +654,19 @@ async def test_a_session_with_a_damaged_record_can_be_listed_and_saved(
 
     assert listed.id == record.id == "aaaa11112222"
     assert len(list(entries)) == listed.entries
+
+
+@pytest.mark.req("STO-4")
+async def test_blobs_of_a_file_without_their_times_are_old(path: Path) -> None:
+    store = SqliteStore(path)
+    name = await store.tasks.put_blob(b"bundle")
+    await store.aclose()
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(f"{WITHOUT_BLOB_TIMES}; PRAGMA user_version = 5")
+    store = SqliteStore(path)
+
+    [unused] = await store.tasks.find_unused_blobs()
+
+    assert unused.name == name
+    assert await store.tasks.get_blob(name) == b"bundle"
+    await store.aclose()

@@ -19,6 +19,7 @@ from clew.stores.protocol import Store
 from clew.stores.sql import SqlConnection
 from clew.stores.sqlite import SqliteStore
 from clew.testing.shared_tasks import SHARED_TASK_CHECKS, SharedTaskCheck, task_store_of
+from clew.testing.task_blobs import BLOB_CHECKS
 from clew.testing.tasks import (
     TASK_STORE_CHECKS,
     TaskStoreCheck,
@@ -52,13 +53,13 @@ async def stores(place: str) -> AsyncIterator[tuple[Store, Store]]:
 
 
 @pytest.mark.req("DST-2")
-@pytest.mark.parametrize("check", TASK_STORE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", TASK_STORE_CHECKS + BLOB_CHECKS, ids=lambda check: check.__name__)
 async def test_a_task_store_in_memory_keeps_the_contract(check: TaskStoreCheck) -> None:
     await check(MemoryStore().tasks)
 
 
 @pytest.mark.req("DST-2")
-@pytest.mark.parametrize("check", TASK_STORE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", TASK_STORE_CHECKS + BLOB_CHECKS, ids=lambda check: check.__name__)
 async def test_the_task_store_keeps_the_contract(
     stores: tuple[Store, Store], check: TaskStoreCheck
 ) -> None:

@@ -14,6 +14,7 @@ import anyio
 from clew.cli.environment import own_environment
 from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import ConfigError
+from clew.core.redaction import redact
 from clew.core.sanitize import sanitize
 from clew.sdk import plugin_actions
 from clew.sdk.folders import working_folder
@@ -39,7 +40,7 @@ def run_plugin(arguments: Namespace) -> int:
         write_err("nothing was installed")
         return _INTERRUPTED
     if arguments.json:
-        print_json({**reply.data, "success": reply.success}, indent=True)
+        print_json({**redact(reply.data), "success": reply.success}, indent=True)
     else:
         _write(reply.lines)
     return 0 if reply.success else 1

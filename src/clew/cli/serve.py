@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
-from clew.cli.streams import write_err
+from clew.cli.streams import print_line, write_err
 from clew.core.errors import ConfigError
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import Homes
@@ -109,11 +109,11 @@ def run_serve_user(arguments: Namespace) -> int:
         case "add":
             token = users.add(arguments.name)
             write_err(f"user {arguments.name}; the token is shown only now:")
-            print(token)
+            print_line(token)
         case "remove":
             users.remove(arguments.name)
             write_err(f"removed {arguments.name}; the sessions stay stored")
         case _:
             for user in users.list_users():
-                print(f"{user.name}  {user.created}")
+                print_line(f"{user.name}  {user.created}")
     return 0

@@ -39,6 +39,12 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many sessions may be open at once (default: 100)",
     )
+    _add_access(serve)
+    actions = serve.add_subparsers(dest="action", metavar="{user}")
+    _add_user(actions.add_parser("user", help="add, remove or list users with their own sessions"))
+
+
+def _add_access(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--new-token",
         action="store_true",
@@ -64,8 +70,6 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the header in which a trusted proxy names the user",
     )
-    actions = serve.add_subparsers(dest="action", metavar="{user}")
-    _add_user(actions.add_parser("user", help="add, remove or list users with their own sessions"))
 
 
 def _add_user(user: argparse.ArgumentParser) -> None:

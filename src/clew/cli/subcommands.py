@@ -133,7 +133,8 @@ def add_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument(
         "--clean-worktrees",
         action="store_true",
-        help="remove the git worktrees of agents that have no work in them, and list the others",
+        help="remove the git worktrees of agents that have no work in them and stored snapshots"
+        " that no agent has, and list the others",
     )
     doctor.add_argument("--json", action="store_true", help=_JSON)
 

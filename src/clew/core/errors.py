@@ -28,6 +28,7 @@
     │   ├── NotAuthenticated     the token is missing, wrong or out of date
     │   ├── AccessDenied         this client must not send this request
     │   ├── RequestTooLarge      the body is larger than the server accepts
+    │   ├── BodyBroken           the body ended early, or is compressed
     │   ├── RequestTooSlow       the body did not arrive in time
     │   ├── RateLimited          too many requests (has `retry_after`)
     │   └── ServerBusy           the server is full (has `retry_after`)
@@ -197,6 +198,10 @@ class RequestTooLarge(AccessError):
     """The body of a request is larger than the server accepts."""
 
 
+class BodyBroken(AccessError):
+    """The body of a request ended early, or is compressed."""
+
+
 class RequestTooSlow(AccessError):
     """The body of a request did not arrive in time."""
 
@@ -237,6 +242,10 @@ class PromptCancelled(SessionError):
 
 class SessionClosed(SessionError):
     """The session was shut down and accepts no more prompts."""
+
+
+class ServerUnreachable(SessionError):
+    """A server of sessions does not answer, or something else answers at its address."""
 
 
 class UnknownCommand(SessionError):

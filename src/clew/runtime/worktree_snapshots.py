@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.json_text import decode_json
@@ -33,6 +32,7 @@ from clew.runtime.worktree_files import (
 from clew.runtime.worktree_records import Worktree
 from clew.runtime.worktree_status import find_branch, list_changes, open_worktree
 from clew.runtime.worktrees import GitWorktrees, snapshot_ref
+from clew.stores.snapshot import Snapshot
 
 SNAPSHOT_LIMIT = 64_000_000
 """How many bytes a snapshot may add: more belongs into `.gitignore`, or into a remote."""
@@ -50,29 +50,6 @@ class Blobs(Protocol):
     async def get_blob(self, name: str) -> bytes | None:
         """Return stored bytes."""
         ...
-
-
-class Snapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A description of a worktree, as it is stored; encodes to JSON."""
-
-    commit: str
-    """Has the files; its parents are the three commits below."""
-    head: str
-    """The commit that was checked out."""
-    branch: str
-    """The tip of the worktree's branch; empty if there was none."""
-    index: str = ""
-    """A commit with the staged files; empty if they are those of `head`."""
-    base: str
-    """The commit that the task started from."""
-    on_branch: bool = True
-    """False when something else than its branch was checked out."""
-    bundles: tuple[str, ...] = ()
-    """The blobs to read, in this order."""
-    left_out: tuple[str, ...] = ()
-    """Paths with changes that a snapshot cannot have: repositories inside of the worktree."""
-    operation: str = ""
-    """What was in progress, such as `a merge`; it is not restored."""
 
 
 class WorktreeSnapshots:

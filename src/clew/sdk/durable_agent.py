@@ -202,8 +202,12 @@ class DurableAgent:
         if worktree is None:
             return
         try:
-            name = await self._snapshots.save(worktree, self._task.row.snapshot)
+            before = self._task.row.snapshot
+            name = await self._snapshots.save(worktree, before)
             await self._task.keep_snapshot(name)
+            if before not in ("", name):
+                # Only the worker that has the task comes here: its successor has the new name.
+                await self._tasks.delete_snapshot(before, keep=name)
         except SessionBusy:
             self._task.stop(StopReason.LOST)
         except ClewError as error:

@@ -18,35 +18,17 @@ from msgspec import Struct
 
 from clew.core.errors import ClewError, SessionClosed
 from clew.core.events import Envelope
-from clew.core.ids import EntryId, RunId
 from clew.core.json_text import JsonDecoder, decode_json
-from clew.core.permissions import Approval, PermissionMode
 from clew.sdk.client import (
-    CommandInfo,
-    CommandOutcome,
-    HistoryEntry,
-    PathMatch,
-    PromptInput,
     SessionClient,
-    SessionSnapshot,
 )
-from clew.sdk.client_calls import ContextCalls, TaskCalls
 from clew.sdk.client_json import (
-    AnswerParams,
-    CompletePathParams,
     ErrorBody,
-    ExecuteParams,
-    HistoryParams,
-    LanguageParams,
-    ModeParams,
-    NameParams,
-    NoParams,
     call_method,
     decode_error,
     encode_error,
 )
-from clew.sdk.context_client import ContextClient
-from clew.sdk.task_client import TaskClient
+from clew.sdk.session_calls import SessionCalls
 
 _T = TypeVar("_T")
 
@@ -139,81 +121,42 @@ async def _stream(
                 await events.aclose()
 
 
-class PipeSession:
-    """The client's end of a pipe; implements `SessionClient`. Made by `connect`."""
+class PipeTransport:
+    """The client's end of a pipe; implements `Transport`. Made by `connect`."""
 
     def __init__(self, send: _Send) -> None:
         self._send = send
         self._ids = count(1)
         self._waiting: dict[int, MemoryObjectSendStream[_ToClient]] = {}
         self._closed = False
-        self.tasks: TaskClient = TaskCalls(self._call)
-        self.context: ContextClient = ContextCalls(self._call)
 
-    async def snapshot(self) -> SessionSnapshot:
-        """Return the state of the session now."""
-        return await self._call("snapshot", NoParams(), SessionSnapshot)
+    async def call(self, method: str, params: Struct, result: type[_T]) -> _T:
+        """Call a method and wait for its result."""
+        call_id, answers = self._open()
+        try:
+            self._request(call_id, method, params)
+            async for answer in answers:
+                match answer:
+                    case _Result(value=value):
+                        return decode_json(bytes(value), type=result)
+                    case _Failure(error=error):
+                        raise decode_error(error)
+                    case _:
+                        pass
+            raise SessionClosed("the pipe was closed before the session answered")
+        finally:
+            self._close(call_id, answers)
 
-    def events(
-        self, *, after: int | None = None, answering: bool = True
-    ) -> AsyncGenerator[Envelope, None]:
+    def send(self, method: str, params: Struct) -> None:
+        """Call a method without waiting for it."""
+        self._request(next(self._ids), method, params)
+
+    def events(self, *, after: int | None, answering: bool) -> AsyncGenerator[Envelope, None]:
         """Yield every event after that sequence number, or from now on."""
         stream_id, answers = self._open()
         subscription = _Subscribe(id=stream_id, after=after, answering=answering)
         self._send(msgspec.json.encode(subscription))
         return self._read(stream_id, answers)
-
-    async def submit(self, prompt: PromptInput) -> RunId:
-        """Accept a prompt and return at once."""
-        return RunId(await self._call("submit", prompt, str))
-
-    async def execute(self, line: str) -> CommandOutcome:
-        """Carry out a line as typed."""
-        return await self._call("execute", ExecuteParams(line=line), CommandOutcome)
-
-    async def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> None:
-        """Answer a permission request; the first answer counts."""
-        params = AnswerParams(request_id=request_id, approval=approval, reply=reply)
-        await self._call("answer", params, type(None))
-
-    async def set_model(self, name: str) -> None:
-        """Continue with another model."""
-        await self._call("set_model", NameParams(name=name), type(None))
-
-    async def set_mode(self, mode: PermissionMode) -> None:
-        """Change the permission mode."""
-        await self._call("set_mode", ModeParams(mode=mode), type(None))
-
-    async def set_name(self, name: str) -> None:
-        """Name the session."""
-        await self._call("set_name", NameParams(name=name), type(None))
-
-    async def set_language(self, language: str) -> None:
-        """Have the model answer in another language."""
-        await self._call("set_language", LanguageParams(language=language), type(None))
-
-    async def history(self, *, after: EntryId, limit: int) -> list[HistoryEntry]:
-        """Return a page of the history."""
-        params = HistoryParams(after=after, limit=limit)
-        return await self._call("history", params, list[HistoryEntry])
-
-    async def commands(self) -> list[CommandInfo]:
-        """Return the commands that a user can type."""
-        return await self._call("commands", NoParams(), list[CommandInfo])
-
-    async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
-        """Complete what was typed behind an `@`."""
-        params = CompletePathParams(fragment=fragment, limit=limit)
-        return await self._call("complete_path", params, list[PathMatch])
-
-    def abort(self) -> None:
-        """Abort what runs; the `interrupted` event says that it happened."""
-        request = _Request(id=next(self._ids), method="abort")
-        self._send(msgspec.json.encode(request))
-
-    async def cancel_queue(self) -> bool:
-        """Cancel the prompt that waits; returns whether there was one."""
-        return await self._call("cancel_queue", NoParams(), bool)
 
     def deliver(self, message: bytes) -> None:
         """Take a message from the server."""
@@ -240,22 +183,9 @@ class PipeSession:
         self._waiting.pop(call_id).close()
         answers.close()
 
-    async def _call(self, method: str, params: Struct, result: type[_T]) -> _T:
-        call_id, answers = self._open()
-        try:
-            body = msgspec.Raw(msgspec.json.encode(params))
-            self._send(msgspec.json.encode(_Request(id=call_id, method=method, params=body)))
-            async for answer in answers:
-                match answer:
-                    case _Result(value=value):
-                        return decode_json(bytes(value), type=result)
-                    case _Failure(error=error):
-                        raise decode_error(error)
-                    case _:
-                        pass
-            raise SessionClosed("the pipe was closed before the session answered")
-        finally:
-            self._close(call_id, answers)
+    def _request(self, call_id: int, method: str, params: Struct) -> None:
+        body = msgspec.Raw(msgspec.json.encode(params))
+        self._send(msgspec.json.encode(_Request(id=call_id, method=method, params=body)))
 
     async def _read(
         self, stream_id: int, answers: MemoryObjectReceiveStream[_ToClient]
@@ -276,18 +206,18 @@ class PipeSession:
 
 
 @asynccontextmanager
-async def connect(client: SessionClient) -> AsyncGenerator[PipeSession, None]:
+async def connect(client: SessionClient) -> AsyncGenerator[SessionCalls, None]:
     """Reach a session through a pipe: everything that passes is encoded to JSON bytes."""
     to_server, requests = anyio.create_memory_object_stream[bytes](inf)
     to_client, answers = anyio.create_memory_object_stream[bytes](inf)
-    remote = PipeSession(_sender(to_server))
+    transport = PipeTransport(_sender(to_server))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve, client, requests, _sender(to_client))
-        tasks.start_soon(_deliver_all, remote, answers)
+        tasks.start_soon(_deliver_all, transport, answers)
         try:
-            yield remote
+            yield SessionCalls(transport)
         finally:
-            remote.close()
+            transport.close()
             tasks.cancel_scope.cancel()
             for stream in (to_server, requests, to_client, answers):
                 stream.close()
@@ -304,6 +234,6 @@ def _sender(stream: MemoryObjectSendStream[bytes]) -> _Send:
     return send
 
 
-async def _deliver_all(remote: PipeSession, answers: MemoryObjectReceiveStream[bytes]) -> None:
+async def _deliver_all(transport: PipeTransport, answers: MemoryObjectReceiveStream[bytes]) -> None:
     async for message in answers:
-        remote.deliver(message)
+        transport.deliver(message)

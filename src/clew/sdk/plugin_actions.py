@@ -81,7 +81,10 @@ async def install(
     state = f"{_NEXT} {where}" if row.active else f"it is not loaded here: {row.why or 'disabled'}"
     return PluginReply(
         lines=(f"installed {installed.id} {installed.version}".rstrip() + f"; {state}",),
-        data={"plugin": msgspec.to_builtins(installed)},
+        data={
+            "plugin": msgspec.to_builtins(installed),
+            "adds": msgspec.to_builtins(prepared.summary),
+        },
     )
 
 

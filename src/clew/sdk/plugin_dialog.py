@@ -6,6 +6,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from clew.core.errors import SessionError
+from clew.core.redaction import redact
 from clew.extensions.commands.protocol import CommandResult
 from clew.sdk import plugin_actions
 from clew.sdk.folders import Homes
@@ -47,14 +48,13 @@ class PluginDialog:
             return agreed and known in (None, prepared.content)
 
         reply = await self._run(words, agree)
+        data = redact(reply.data)
         if lines and not reply.success:
             action = "install" if words[0] == "install" else "update"
             again = " ".join(words[1:])
             agree_with = f"to agree, type: /plugin {action} --yes {again}".rstrip()
-            return CommandResult("\n".join((*lines, agree_with)), data=reply.data)
-        return CommandResult(
-            "\n".join((*lines, *reply.lines)), success=reply.success, data=reply.data
-        )
+            return CommandResult("\n".join((*lines, agree_with)), data=data)
+        return CommandResult("\n".join((*lines, *reply.lines)), success=reply.success, data=data)
 
     async def _run(self, words: Sequence[str], agree: plugin_actions.Agree) -> PluginReply:
         plugins = self._plugins

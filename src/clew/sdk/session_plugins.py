@@ -25,6 +25,7 @@ from clew.sdk.active_plugins import find_active_plugins, find_switches
 from clew.sdk.folders import Homes
 
 _MOST_NAMED = 3
+_HARMLESS = frozenset({"unsupported", "duplicate"})
 
 
 class SessionPlugins(Struct, frozen=True, kw_only=True):
@@ -197,11 +198,14 @@ def _find_agent_conflicts(
 
 
 def describe_warnings(plugins: SessionPlugins) -> list[str]:
-    """Return which plugins are not loaded, and what is not used of the others."""
+    """Return which plugins are not loaded, and which mistakes the others have.
+
+    What Clew has nothing for is no mistake: `clew plugin show` lists it.
+    """
     said = list(plugins.problems)
     for plugin in plugins.plugins:
-        first, *others = plugin.contribution.warnings or (None,)
-        if first is not None:
-            more = f" (and {len(others):,} more)" if others else ""
-            said.append(f"plugin {plugin.name}: {first}{more}; clew plugin show {plugin.name}")
+        mistakes = [one for one in plugin.contribution.warnings if one.kind not in _HARMLESS]
+        if mistakes:
+            more = f" (and {len(mistakes) - 1:,} more)" if len(mistakes) > 1 else ""
+            said.append(f"plugin {plugin.name}: {mistakes[0]}{more}")
     return said

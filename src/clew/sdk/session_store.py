@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -36,18 +37,29 @@ class ProjectStore:
 
 
 def project_store(
-    cwd: Path, environ: Mapping[str, str] | None = None, address: str = ""
+    cwd: Path,
+    environ: Mapping[str, str] | None = None,
+    address: str = "",
+    *,
+    silent_after: float | None = None,
 ) -> ProjectStore:
     """Return the store for the sessions of `cwd`; the caller closes it.
+
+    Args:
+        cwd: The folder.
+        environ: Environment variables; by default those of the process.
+        address: A file or an address to use instead.
+        silent_after: See `open_store`.
 
     Raises:
         ConfigError: The address, or the one in `CLEW_STORE`, cannot be used.
     """
     environ = os.environ if environ is None else environ
+    open_here = partial(open_store, silent_after=silent_after)
     if place := address or environ.get(VARIABLE):
-        return ProjectStore(store=open_store(place), folder=str(cwd), address=place)
+        return ProjectStore(store=open_here(place), folder=str(cwd), address=place)
     path = Path(project_address(cwd, environ))
-    store = open_store(path)
+    store = open_here(path)
     return ProjectStore(store=store, folder=None, is_empty=not path.exists(), address=str(path))
 
 

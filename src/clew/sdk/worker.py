@@ -32,9 +32,11 @@ class WorkerSpec(Struct, frozen=True, kw_only=True):
     name: str = ""
     """Shown in lists; empty for the name of the machine."""
     concurrency: int = 8
-    """How many agents each worker of the store runs at once."""
+    """How many agents each worker of the store runs at once: it belongs to the queue, and the
+    worker that starts last decides for all."""
     silent_after: float = 5.0
-    """Seconds without a heartbeat after which other workers take over."""
+    """Seconds without a heartbeat after which other workers take over. The leases of its agents'
+    sessions promise the same, so that any other process can open one after that time."""
     park_after: float = 10.0
     """Seconds that an agent waits for an answer before it leaves its worker."""
 
@@ -62,7 +64,7 @@ async def serve_store(
     require_durable()
     environ = os.environ if environ is None else environ
     async with AsyncExitStack() as closing:
-        place = project_store(Path(spec.cwd), environ, spec.store)
+        place = project_store(Path(spec.cwd), environ, spec.store, silent_after=spec.silent_after)
         closing.push_async_callback(place.store.aclose)
         await _serve(spec, place, environ, on_start or _ignore)
 

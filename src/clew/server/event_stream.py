@@ -113,6 +113,7 @@ class EventResponse:
         """Send envelopes until the session is closed, or up to one that `is_last` accepts.
 
         A client that is too far behind gets the error `EventsExpired` and no more envelopes.
+        `stream_end` tells that the session was closed, unlike a connection that is lost.
         """
         try:
             while True:
@@ -120,12 +121,15 @@ class EventResponse:
                 if batch:
                     self._streams.sent += len(batch)
                     await self._send(live.envelopes.join_events(batch))
-                elif not wait or not await self._wait(reader):
+                elif not wait:
+                    return
+                elif not await self._wait(reader):
+                    await self.send_value("stream_end", {})
                     return
                 if has_ended:
                     return
         except EventsExpired as error:
-            await self.send_value("error", encode_error(error))
+            await self.send_value("stream_error", encode_error(error))
 
     async def _wait(self, reader: EventReader) -> bool:
         """Wait for more events; sends a comment now and then. False when none will come."""

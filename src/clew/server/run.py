@@ -29,7 +29,8 @@ class RunningServer:
     @property
     def url(self) -> str:
         """The address for a browser on this machine."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.port}"
 
     def make_login_link(self) -> str:

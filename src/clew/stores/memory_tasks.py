@@ -12,6 +12,7 @@ from clew.core.events import PermissionRequest
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskKind, TaskStatus
+from clew.stores.snapshot import BLOB_GRACE, StoredBlob, list_blobs
 from clew.stores.task_protocol import (
     ScheduleRow,
     TaskMessage,
@@ -25,6 +26,42 @@ from clew.stores.task_protocol import (
 )
 
 
+class _Blobs:
+    """Bytes under the SHA-256 of their content, with the time at which they were put last."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._data: dict[str, tuple[bytes, float]] = {}
+
+    def put(self, data: bytes) -> str:
+        name = sha256(data).hexdigest()
+        self._data[name] = data, self._clock()
+        return name
+
+    def get(self, name: str) -> bytes | None:
+        found = self._data.get(name)
+        return None if found is None else found[0]
+
+    def delete_snapshot(self, name: str, keep: str) -> None:
+        for one in list_blobs(name, self.get(name)) - list_blobs(keep, self.get(keep)):
+            self._data.pop(one, None)
+
+    def find_unused(
+        self, tasks: Collection[TaskRow], *, older_than: float, delete: bool
+    ) -> list[StoredBlob]:
+        snapshots = {row.snapshot for row in tasks}
+        used = {one for name in snapshots for one in list_blobs(name, self.get(name))}
+        before = self._clock() - older_than
+        found = [
+            StoredBlob(name=name, size=len(data))
+            for name, (data, at) in sorted(self._data.items())
+            if name not in used and at <= before
+        ]
+        for blob in found if delete else ():
+            del self._data[blob.name]
+        return found
+
+
 class MemoryTaskStore:
     """Keeps tasks in dictionaries, until the process ends."""
 
@@ -35,7 +72,7 @@ class MemoryTaskStore:
         """Where each task was started; an agent may work in another folder."""
         self._messages: dict[str, list[TaskMessage]] = {}
         self._beats: dict[str, float] = {}
-        self._blobs: dict[str, bytes] = {}
+        self._blobs = _Blobs(clock)
         self._schedules: dict[str, ScheduleRow] = {}
 
     async def save_task(self, row: TaskRow, *, epoch: int | None = None) -> None:
@@ -89,17 +126,17 @@ class MemoryTaskStore:
 
     async def delete_task(self, task_id: str) -> None:
         """Delete a task with its messages."""
-        self._rows.pop(task_id, None)
+        row = self._rows.pop(task_id, None)
         self._folders.pop(task_id, None)
         self._messages.pop(task_id, None)
+        await self.delete_snapshot("" if row is None else row.snapshot)
 
     async def claim(self, task_id: str, worker: str, *, epoch: int | None = None) -> TaskRow | None:
         """Become the worker of a task that has not ended."""
         row = self._rows.get(task_id)
         if row is None or row.state.status.is_terminal or epoch not in (None, row.epoch):
             return None
-        self._put(replace(row, worker=worker, epoch=row.epoch + 1))
-        return self._rows[task_id]
+        return self._put(replace(row, worker=worker, epoch=row.epoch + 1))
 
     async def request_cancel(self, task_id: str) -> bool:
         """Ask the worker to cancel a task."""
@@ -173,13 +210,22 @@ class MemoryTaskStore:
 
     async def put_blob(self, data: bytes) -> str:
         """Store bytes under the SHA-256 of their content."""
-        name = sha256(data).hexdigest()
-        self._blobs[name] = data
-        return name
+        return self._blobs.put(data)
 
     async def get_blob(self, name: str) -> bytes | None:
         """Return stored bytes."""
         return self._blobs.get(name)
+
+    async def delete_snapshot(self, name: str, *, keep: str = "") -> None:
+        """Delete a snapshot of a worktree, unless a task has it."""
+        if all(row.snapshot != name for row in self._rows.values()):
+            self._blobs.delete_snapshot(name, keep)
+
+    async def find_unused_blobs(
+        self, *, older_than: float = BLOB_GRACE, delete: bool = False
+    ) -> list[StoredBlob]:
+        """Return the blobs that belong to no snapshot of a task, and delete them if asked."""
+        return self._blobs.find_unused(self._rows.values(), older_than=older_than, delete=delete)
 
     async def save_schedule(self, row: ScheduleRow) -> None:
         """Insert or replace a schedule."""
@@ -198,20 +244,19 @@ class MemoryTaskStore:
         stored = self._schedules.get(row.schedule_id)
         if stored is None or stored.next_at != row.next_at:
             return False
-        moved = replace(stored, next_at=next_at, last_task_id=task_id)
-        self._schedules[row.schedule_id] = moved
+        self._schedules[row.schedule_id] = replace(stored, next_at=next_at, last_task_id=task_id)
         return True
 
-    def _put(self, row: TaskRow) -> None:
+    def _put(self, row: TaskRow) -> TaskRow:
         """Store a row as the one that was changed last."""
         self._rows.pop(row.state.task_id, None)
-        self._rows[row.state.task_id] = replace(row, updated_at=self._clock())
+        self._rows[row.state.task_id] = changed = replace(row, updated_at=self._clock())
+        return changed
 
     def _find(self, task_id: str) -> TaskRow:
-        try:
-            return self._rows[task_id]
-        except KeyError:
-            raise task_not_found(task_id) from None
+        if task_id not in self._rows:
+            raise task_not_found(task_id)
+        return self._rows[task_id]
 
     def _check_epoch(self, task_id: str, epoch: int) -> None:
         stored = self._rows.get(task_id)

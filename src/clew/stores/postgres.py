@@ -31,7 +31,12 @@ class PostgresStore(SqlStore):
     """
 
     def __init__(
-        self, url: str, *, connections: int = 4, clock: Callable[[], float] = time.time
+        self,
+        url: str,
+        *,
+        connections: int = 4,
+        clock: Callable[[], float] = time.time,
+        silent_after: float | None = None,
     ) -> None:
         """Check the URL; the first call connects.
 
@@ -39,11 +44,13 @@ class PostgresStore(SqlStore):
             url: As psycopg takes it, such as `postgresql://user:password@host/database`.
             connections: How many calls may run at once.
             clock: Dates forks and leases.
+            silent_after: What it promises for its leases, unless `lease` says otherwise.
 
         Raises:
             ConfigError: The URL is malformed.
         """
-        super().__init__(PostgresDatabase(url, size=connections), PostgresDialect(), clock=clock)
+        database = PostgresDatabase(url, size=connections)
+        super().__init__(database, PostgresDialect(), clock=clock, silent_after=silent_after)
 
 
 class PostgresDatabase:

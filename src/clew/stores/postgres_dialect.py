@@ -19,7 +19,7 @@ from clew.context.recall.words import split_words
 from clew.core.errors import StoreUnavailable
 from clew.stores.record import COLUMNS
 from clew.stores.sql import Scope, SqlConnection
-from clew.stores.task_tables import POSTGRES_TYPES, task_tables
+from clew.stores.task_tables import POSTGRES_TYPES, blob_dates, task_tables
 
 _LOCK = 0x434C4557
 """The advisory lock that a process holds while it changes the tables."""
@@ -121,7 +121,8 @@ _VERSION_4 = (
     "ALTER TABLE clew_leases ADD COLUMN silent_after DOUBLE PRECISION",
     *task_tables(POSTGRES_TYPES),
 )
-_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSION_5 = tuple(blob_dates(POSTGRES_TYPES))
+_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """The statements that lead from each version of the tables to the next, from none to the first."""
 
 

@@ -163,8 +163,14 @@ class SqlLeases:
     """The leases of one store: takes them, renews them on a thread, and knows their epochs."""
 
     def __init__(
-        self, database: SqlDatabase, rows: LeaseRows, *, clock: Callable[[], float] = time.time
+        self,
+        database: SqlDatabase,
+        rows: LeaseRows,
+        *,
+        clock: Callable[[], float] = time.time,
+        silent_after: float | None = None,
     ) -> None:
+        self._silent_after = silent_after
         self._database = database
         self._rows = rows
         self._clock = clock
@@ -178,6 +184,7 @@ class SqlLeases:
 
     async def take(self, session_id: SessionId, *, silent_after: float | None) -> None:
         """Take the lease of a session, and renew it from now on."""
+        silent_after = self._silent_after if silent_after is None else silent_after
         self._epochs[session_id] = await self._database.write(
             self._rows.take,
             session_id,

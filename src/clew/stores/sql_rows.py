@@ -24,6 +24,7 @@ from clew.stores.record import (
     record_from_row,
 )
 from clew.stores.sql import LOCK_SESSION, SqlConnection, SqlDialect, SqlStatements
+from clew.stores.sql_blob_rows import SNAPSHOTS_OF, BlobRows
 from clew.stores.sql_index import INDEX_BATCH, SqlIndexRows
 from clew.stores.sql_leases import LeaseRows
 from clew.stores.stored_entries import (
@@ -100,6 +101,7 @@ class SqlRows:
         self._dialect = dialect
         self._sql = SqlStatements(dialect)
         self.leases = LeaseRows(self._sql)
+        self._blobs = BlobRows(self._sql)
         self.index = SqlIndexRows(dialect, self._sql)
 
     def create(self, connection: SqlConnection, record: StoredSession) -> int:
@@ -242,10 +244,13 @@ class SqlRows:
         agents = self._sql.run(connection, _AGENTS_OF, id=session_id, kind=AGENT_KIND).fetchall()
         for (agent_id,) in agents:
             self.delete(connection, SessionId(agent_id), writer=replace(writer, epoch=None))
+        snapshots = self._sql.run(connection, SNAPSHOTS_OF, id=session_id).fetchall()
         for statement in _DELETE:
             self._sql.run(
                 connection, statement, id=session_id, number=number, first=1, last=LAST_ENTRY
             )
+        for (name,) in snapshots:
+            self._blobs.delete_snapshot(connection, name)
         self._dialect.remove_words(connection, number)
 
     def snapshot(self, connection: SqlConnection, session_id: SessionId) -> bytes | None:

@@ -33,11 +33,14 @@ class SqlStore:
         dialect: SqlDialect,
         *,
         clock: Callable[[], float] = time.time,
+        silent_after: float | None = None,
     ) -> None:
         self._database = database
         self._rows = SqlRows(dialect)
         self._clock = clock
-        self._leases = SqlLeases(database, self._rows.leases, clock=clock)
+        self._leases = SqlLeases(
+            database, self._rows.leases, clock=clock, silent_after=silent_after
+        )
         self.tasks: TaskStore = SqlTaskStore(database, dialect, leases=self._leases, clock=clock)
         """The tasks of the sessions in this store, and of all its workers."""
 

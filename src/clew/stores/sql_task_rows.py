@@ -16,6 +16,7 @@ from clew.core.text import make_encodable
 from clew.stores.leases import LeaseHolder
 from clew.stores.record import clean_for_storage
 from clew.stores.sql import SqlConnection, SqlStatements
+from clew.stores.sql_blob_rows import BlobRows
 from clew.stores.sql_leases import LeaseRows
 from clew.stores.task_protocol import (
     TaskMessage,
@@ -95,6 +96,7 @@ _MESSAGES = """
 SELECT number, text, at FROM {task_messages} WHERE task_id = :task_id AND number > :after
 ORDER BY number
 """
+_SNAPSHOT = "SELECT snapshot FROM {tasks} WHERE task_id = :task_id"
 _DELETE = (
     "DELETE FROM {task_messages} WHERE task_id = :task_id",
     "DELETE FROM {tasks} WHERE task_id = :task_id",
@@ -109,9 +111,10 @@ _answer = JsonDecoder(PermissionAnswer)
 class TaskRows:
     """Reads and writes tasks. Each method runs inside one transaction of its caller."""
 
-    def __init__(self, statements: SqlStatements, leases: LeaseRows) -> None:
+    def __init__(self, statements: SqlStatements, leases: LeaseRows, blobs: BlobRows) -> None:
         self._sql = statements
         self._leases = leases
+        self._blobs = blobs
 
     def save(
         self, connection: SqlConnection, row: TaskRow, *, epoch: int | None, now: float
@@ -168,9 +171,12 @@ class TaskRows:
         return _read_rows(self._sql.run(connection, _UNCHANGED, limit=limit, **place).fetchall())
 
     def delete(self, connection: SqlConnection, task_id: str) -> None:
-        """Delete a task and its messages."""
+        """Delete a task, its messages and its snapshot."""
+        row = self._sql.run(connection, _SNAPSHOT, task_id=task_id).fetchone()
         for statement in _DELETE:
             self._sql.run(connection, statement, task_id=task_id)
+        if row is not None and row[0]:
+            self._blobs.delete_snapshot(connection, row[0])
 
     def claim(
         self,

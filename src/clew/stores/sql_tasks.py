@@ -8,10 +8,12 @@ from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskKind, TaskStatus
 from clew.stores.record import clean_for_storage
+from clew.stores.snapshot import BLOB_GRACE, StoredBlob
 from clew.stores.sql import SqlDatabase, SqlDialect, SqlStatements
+from clew.stores.sql_blob_rows import BlobRows
 from clew.stores.sql_leases import LeaseRows, SqlLeases
 from clew.stores.sql_task_rows import TaskRows
-from clew.stores.sql_worker_rows import BlobRows, ScheduleRows, WorkerRows
+from clew.stores.sql_worker_rows import ScheduleRows, WorkerRows
 from clew.stores.task_protocol import (
     ScheduleRow,
     TaskMessage,
@@ -36,9 +38,9 @@ class SqlTaskStore:
         self._database = database
         self._leases = leases
         self._clock = clock
-        self._tasks = TaskRows(statements, LeaseRows(statements))
-        self._workers = WorkerRows(statements)
         self._blobs = BlobRows(statements)
+        self._tasks = TaskRows(statements, LeaseRows(statements), self._blobs)
+        self._workers = WorkerRows(statements)
         self._schedules = ScheduleRows(statements)
 
     async def save_task(self, row: TaskRow, *, epoch: int | None = None) -> None:
@@ -151,11 +153,24 @@ class SqlTaskStore:
 
     async def put_blob(self, data: bytes) -> str:
         """Store bytes under the SHA-256 of their content."""
-        return await self._database.write(self._blobs.put, data)
+        return await self._database.write(self._blobs.put, data, now=self._clock())
 
     async def get_blob(self, name: str) -> bytes | None:
         """Return stored bytes."""
         return await self._database.read(self._blobs.get, name)
+
+    async def delete_snapshot(self, name: str, *, keep: str = "") -> None:
+        """Delete a snapshot of a worktree, unless a task has it."""
+        await self._database.write(self._blobs.delete_snapshot, name, keep=keep)
+
+    async def find_unused_blobs(
+        self, *, older_than: float = BLOB_GRACE, delete: bool = False
+    ) -> list[StoredBlob]:
+        """Return the blobs that belong to no snapshot of a task, and delete them if asked."""
+        work = self._database.write if delete else self._database.read
+        return await work(
+            self._blobs.find_unused, older_than=older_than, delete=delete, now=self._clock()
+        )
 
     async def save_schedule(self, row: ScheduleRow) -> None:
         """Insert or replace a schedule."""

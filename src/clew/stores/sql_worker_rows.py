@@ -1,6 +1,4 @@
-"""Workers, schedules and blobs as rows, the same for SQLite and PostgreSQL."""
-
-from hashlib import sha256
+"""Workers and schedules as rows, the same for SQLite and PostgreSQL."""
 
 import msgspec
 
@@ -21,8 +19,6 @@ _WORKERS = """
 SELECT worker, host, pid, started, machine, {seconds} - beat FROM {workers} ORDER BY worker
 """
 _LEAVE = "DELETE FROM {workers} WHERE worker = :worker"
-_PUT_BLOB = "INSERT INTO {blobs} (name, data) VALUES (:name, :data) ON CONFLICT (name) DO NOTHING"
-_GET_BLOB = "SELECT data FROM {blobs} WHERE name = :name"
 _SAVE_SCHEDULE = """
 INSERT INTO {schedules} (schedule_id, text, cron, spec, next_at, created_at, last_task_id)
 VALUES (:schedule_id, :text, :cron, :spec, :next_at, :created_at, :last_task_id)
@@ -85,24 +81,6 @@ class WorkerRows:
     def leave(self, connection: SqlConnection, worker: str) -> None:
         """Remove a worker."""
         self._sql.run(connection, _LEAVE, worker=worker)
-
-
-class BlobRows:
-    """Reads and writes bytes that are named by their content."""
-
-    def __init__(self, statements: SqlStatements) -> None:
-        self._sql = statements
-
-    def put(self, connection: SqlConnection, data: bytes) -> str:
-        """Store bytes under the name of their content."""
-        name = sha256(data).hexdigest()
-        self._sql.run(connection, _PUT_BLOB, name=name, data=data)
-        return name
-
-    def get(self, connection: SqlConnection, name: str) -> bytes | None:
-        """Return stored bytes."""
-        row = self._sql.run(connection, _GET_BLOB, name=name).fetchone()
-        return None if row is None else bytes(row[0])
 
 
 class ScheduleRows:

@@ -37,8 +37,15 @@ class SqliteStore(SqlStore):
     All work runs on threads: the event loop never waits for the disk.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(SqliteDatabase(path), SqliteDialect(), clock=clock)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        silent_after: float | None = None,
+    ) -> None:
+        database = SqliteDatabase(path)
+        super().__init__(database, SqliteDialect(), clock=clock, silent_after=silent_after)
 
     async def salvage(self, session_id: SessionId) -> tuple[StoredSession, Sequence[Entry]]:
         """Return the readable entries of a session in a damaged file.

@@ -22,9 +22,9 @@ from clew.files.atomic import make_private_folder
 from clew.stores.record import Growth
 from clew.stores.sql import SqlConnection
 from clew.stores.stored_entries import StoredEntries
-from clew.stores.task_tables import SQLITE_TYPES, task_tables
+from clew.stores.task_tables import SQLITE_TYPES, blob_dates, task_tables
 
-FILE_VERSION = 5
+FILE_VERSION = 6
 _APPLICATION = 0x434C4557
 """`CLEW`, in the field of SQLite's header for the name of a program."""
 _BUSY_SECONDS = 10.0
@@ -78,7 +78,8 @@ _VERSION_5 = (
     "ALTER TABLE leases ADD COLUMN silent_after REAL",
     *task_tables(SQLITE_TYPES),
 )
-_TABLES = (*_VERSION_2[:-1], _SNAPSHOTS, DOCUMENTS, *_VERSION_5)
+_VERSION_6 = tuple(blob_dates(SQLITE_TYPES))
+_TABLES = (*_VERSION_2[:-1], _SNAPSHOTS, DOCUMENTS, *_VERSION_5, *_VERSION_6)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -243,6 +244,12 @@ def _from_4(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _from_5(connection: sqlite3.Connection) -> None:
+    """Add the times of blobs."""
+    for statement in _VERSION_6:
+        connection.execute(statement)
+
+
 def index_names(connection: SqlConnection) -> None:
     """Index the names of all sessions, and have their entries indexed by the next search."""
     connection.execute("UPDATE sessions SET indexed = 0")
@@ -258,6 +265,6 @@ def index_names(connection: SqlConnection) -> None:
 
 
 _MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType(
-    {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+    {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5}
 )
 """By the format that each starts from; each leads to the next."""

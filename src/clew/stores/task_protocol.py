@@ -15,6 +15,7 @@ from clew.core.events import PermissionRequest
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
+from clew.stores.snapshot import BLOB_GRACE, StoredBlob
 
 
 class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,7 +139,7 @@ class TaskStore(Protocol):
         ...
 
     async def delete_task(self, task_id: str) -> None:
-        """Delete a task with its messages; does nothing when there is none."""
+        """Delete a task with its messages and its snapshot; does nothing when there is none."""
         ...
 
     async def claim(self, task_id: str, worker: str, *, epoch: int | None = None) -> TaskRow | None:
@@ -220,6 +221,26 @@ class TaskStore(Protocol):
 
     async def get_blob(self, name: str) -> bytes | None:
         """Return stored bytes."""
+        ...
+
+    async def delete_snapshot(self, name: str, *, keep: str = "") -> None:
+        """Delete a snapshot of a worktree with the blobs that it names, unless a task has it.
+
+        Args:
+            name: The blob with its description; see `clew.stores.snapshot`.
+            keep: A snapshot whose blobs stay.
+        """
+        ...
+
+    async def find_unused_blobs(
+        self, *, older_than: float = BLOB_GRACE, delete: bool = False
+    ) -> list[StoredBlob]:
+        """Return the blobs that belong to no snapshot of a task, by name.
+
+        Args:
+            older_than: Only blobs that were put this many seconds ago or earlier.
+            delete: Delete them too.
+        """
         ...
 
     async def save_schedule(self, row: ScheduleRow) -> None:

@@ -64,6 +64,11 @@ _TABLES = (
     """,
     "CREATE TABLE {prefix}blobs (name TEXT PRIMARY KEY, data {blob} NOT NULL){strict}",
 )
+_BLOB_DATES = (
+    # Blobs of older stores count as old.
+    "ALTER TABLE {prefix}blobs ADD COLUMN stored_at {real} NOT NULL DEFAULT 0",
+    "CREATE INDEX {prefix}tasks_snapshot ON {prefix}tasks (snapshot) WHERE snapshot <> ''",
+)
 SQLITE_TYPES: Mapping[str, str] = MappingProxyType(
     {"prefix": "", "integer": "INTEGER", "real": "REAL", "blob": "BLOB", "strict": " STRICT"}
 )
@@ -81,4 +86,10 @@ POSTGRES_TYPES: Mapping[str, str] = MappingProxyType(
 def task_tables(types: Mapping[str, str]) -> Iterator[str]:
     """Yield the statements that create the tables."""
     for statement in _TABLES:
+        yield statement.format_map(types)
+
+
+def blob_dates(types: Mapping[str, str]) -> Iterator[str]:
+    """Yield the statements with which tables get the times of blobs."""
+    for statement in _BLOB_DATES:
         yield statement.format_map(types)

@@ -8,12 +8,15 @@ async def test_two_of_my_stores_in_one_place_share_their_tasks(check):
 
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from clew.core.errors import SessionBusy
 from clew.core.ids import SessionId
 from clew.core.tasks import TaskStatus
 from clew.stores.protocol import Store
 from clew.stores.task_protocol import TaskStore
 from clew.testing.stores import A, a_record, agent_record, an_entry, entries_in, expect_error
+from clew.testing.task_blobs import a_snapshot, list_blobs
 from clew.testing.tasks import YES, a_question, a_task, claimed, found, ids, with_status
 
 SharedTaskCheck = Callable[[Store, Store], Awaitable[None]]
@@ -43,6 +46,22 @@ async def fences_a_worker_that_was_replaced(one: Store, other: Store) -> None:
     await expect_error(SessionBusy, one.append(agent, [an_entry(3, "stale")]))
     assert await entries_in(other, agent) == [an_entry(1), an_entry(2)]
     assert (await found(old_tasks)).state.status is TaskStatus.COMPLETED
+
+
+async def deletes_snapshots_with_a_session(one: Store, other: Store) -> None:
+    """A session that is deleted takes the snapshots of its agents along, and no others."""
+    tasks = task_store_of(other)
+    own, stays = [await a_snapshot(tasks, data) for data in (b"own", b"stays")]
+    await one.create(a_record("a"))
+    await one.create(agent_record(SessionId("t"), parent=A))
+    await tasks.save_task(replace(a_task("t"), snapshot=own))
+    await tasks.save_task(replace(a_task("u", session="b"), snapshot=stays))
+
+    await one.delete(A)
+
+    assert await list_blobs(tasks, b"own", b"stays") == [False, True]
+    assert await tasks.get_blob(own) is None
+    assert await tasks.get_blob(stays) is not None
 
 
 async def shares_tasks(one: Store, other: Store) -> None:
@@ -89,4 +108,5 @@ SHARED_TASK_CHECKS: tuple[SharedTaskCheck, ...] = (
     fences_a_worker_that_was_replaced,
     shares_tasks,
     deletes_tasks_with_their_session,
+    deletes_snapshots_with_a_session,
 )

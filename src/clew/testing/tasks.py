@@ -5,7 +5,8 @@
 async def test_my_task_store_keeps_the_contract(check):
     await check(MyTaskStore())
 
-`clew.testing.shared_tasks` has the checks for two stores in one place.
+`clew.testing.task_blobs` has the checks for blobs, `clew.testing.shared_tasks` those for two stores
+in one place.
 """
 
 from collections.abc import Awaitable, Callable
@@ -299,15 +300,6 @@ async def knows_its_workers(tasks: TaskStore) -> None:
     assert [row.worker for row in await tasks.workers()] == ["two"]
 
 
-async def keeps_blobs(tasks: TaskStore) -> None:
-    """A blob is named by its content, so the same bytes have one name."""
-    name = await tasks.put_blob(bytes(range(256)))
-
-    assert name == await tasks.put_blob(bytes(range(256))) != await tasks.put_blob(b"")
-    assert await tasks.get_blob(name) == bytes(range(256))
-    assert await tasks.get_blob("none") is None
-
-
 async def keeps_schedules(tasks: TaskStore) -> None:
     """Schedules come back the next one first; one worker moves each to its next time."""
     later, sooner = a_schedule("1", next_at=20.5), a_schedule("2", next_at=10.25)
@@ -380,7 +372,6 @@ TASK_STORE_CHECKS: tuple[TaskStoreCheck, ...] = (
     forgets_the_question_of_a_task_that_ended,
     keeps_messages_in_order,
     knows_its_workers,
-    keeps_blobs,
     keeps_schedules,
     lets_one_of_many_writers_win,
 )

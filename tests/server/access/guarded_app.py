@@ -107,7 +107,7 @@ async def serve(options: AccessOptions) -> AsyncIterator[GuardedApp]:
     access = Access(options)
     app = web.Application(client_max_size=options.limits.max_body)
     access.install(app)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, **access.runner_options)
     guarded = GuardedApp(access, 0)
 
     async def answer(request: web.Request) -> web.StreamResponse:

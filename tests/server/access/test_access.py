@@ -310,3 +310,14 @@ async def test_with_a_damaged_users_file_only_the_owner_gets_in(tmp_path: Path) 
     async with serve(AccessOptions(token=TOKEN, users_file=path)) as app:
         assert (await app.send()).status == 200
         assert (await app.send(token=token)).status == 401
+
+
+async def test_a_broken_request_leaves_no_token_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve(AccessOptions(token=TOKEN)) as app:
+        head = f"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization : Bearer {TOKEN}\r\n\r\n"
+        answer = await app.send_raw(head.encode())
+
+    assert answer.status == 400
+    assert caplog.text == ""

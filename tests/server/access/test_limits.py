@@ -1,5 +1,6 @@
 """One client cannot take what the others need."""
 
+import gzip
 from contextlib import AsyncExitStack
 
 import anyio
@@ -39,6 +40,24 @@ async def test_a_body_that_does_not_arrive_is_refused() -> None:
         assert await _send_head(app, "Content-Length: 10", b"x") == 408
 
     assert app.seen == []
+
+
+@pytest.mark.anyio
+async def test_a_compressed_body_is_refused_and_not_unpacked() -> None:
+    async with serve(_options()) as app:
+        answer = await app.send("POST", body=gzip.compress(b"x"), Content_Encoding="gzip")
+
+    assert (answer.status, answer.error) == (400, "BodyBroken")
+    assert app.seen == []
+
+
+@pytest.mark.anyio
+async def test_a_client_that_leaves_in_the_middle_of_a_body_does_no_harm() -> None:
+    async with serve(_options()) as app:
+        async with await _connect(app) as stream:
+            await stream.send(_make_head("Content-Length: 10") + b"x")
+
+        assert (await app.send()).status == 200
 
 
 @pytest.mark.anyio
@@ -187,6 +206,9 @@ async def _open_stream(app: GuardedApp) -> SocketStream:
 
 
 async def _send_head(app: GuardedApp, header: str, body: bytes) -> int:
+    return (await app.send_raw(_make_head(header) + body)).status
+
+
+def _make_head(header: str) -> bytes:
     lines = ("POST /api/v1/thing HTTP/1.1", "Host: localhost", f"Authorization: Bearer {TOKEN}")
-    head = "\r\n".join((*lines, header, "", ""))
-    return (await app.send_raw(head.encode() + body)).status
+    return "\r\n".join((*lines, header, "", "")).encode()

@@ -22,6 +22,8 @@ from clew.extensions.plugins.content import LIMITS, Limits, Quota, check_link, s
 _CHUNK = 1 << 20
 _MAX_LINK = 4_096
 _ENCRYPTED = 0x1
+_GZIP = b"\x1f\x8b"
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _Kind: TypeAlias = Literal["file", "folder", "link", "special"]
 
@@ -78,7 +80,9 @@ def _open_members(archive: Path) -> Iterator[Iterator[_Member]]:
             raise ConfigError(f"{archive.name} is damaged: {error}") from error
         return
     try:
-        opened_tar = tarfile.open(archive, "r:*")  # noqa: SIM115 - closed below
+        with archive.open("rb") as start:
+            packed = start.read(2) == _GZIP
+        opened_tar = tarfile.open(archive, "r:gz" if packed else "r:")  # noqa: SIM115
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise ConfigError(f"{archive.name} is not a .zip or .tar.gz archive") from error
     with opened_tar:
@@ -90,6 +94,8 @@ def _list_zip(opened: zipfile.ZipFile) -> Iterator[_Member]:
         mode = info.external_attr >> 16
         if info.flag_bits & _ENCRYPTED:
             raise ConfigError(f"{show(info.filename)} is encrypted")
+        if info.compress_type not in _ZIP_METHODS:
+            raise ConfigError(f"{show(info.filename)} is packed with an unusual method")
         is_link = stat.S_ISLNK(mode)
         target = ""
         if is_link:

@@ -1,8 +1,9 @@
 """Fetches a folder, or one file, of a git repository at one commit.
 
-Git runs as in `clew.runtime.git`: without hooks, filters and prompts. It may use only the protocol
-of the address, and gets an empty repository, so the fetched one cannot configure anything. The
-files come out as they are stored, through the same checks as every other archive.
+Git runs as in `clew.runtime.git`: without hooks, filters and prompts. It may use only encrypted
+protocols, or that of an address on this machine. It gets an empty repository, so that the fetched
+one cannot configure anything. The files come out as they are stored, through the same checks as
+every other archive.
 """
 
 from pathlib import Path
@@ -107,7 +108,7 @@ async def fetch(source: GitSource, staging: Path) -> Fetched:
         ConfigError: It cannot be reached, or has no such branch or commit.
     """
     folder = staging / "repository.git"
-    variables = {**_VARIABLES, "GIT_ALLOW_PROTOCOL": find_protocol(source.url)}
+    variables = {**_VARIABLES, "GIT_ALLOW_PROTOCOL": _allow(find_protocol(source.url))}
     try:
         with anyio.fail_after(FETCH_SECONDS):
             git = await Git.open(staging, variables)
@@ -143,6 +144,11 @@ async def _fetch_commit(git: Git, source: GitSource) -> str:
     if found.code:
         raise ConfigError(f"{_shown(source)}: the repository has no commit {wanted[:40]}")
     return found.line
+
+
+def _allow(protocol: str) -> str:
+    # Many users have git replace https by ssh (`url.….insteadOf`); both are encrypted.
+    return "https:ssh" if protocol in ("https", "ssh") else protocol
 
 
 def _advise(source: GitSource, error: str) -> str:

@@ -92,9 +92,10 @@ class PluginStorage:
         try:
             staged.rename(target)
         except OSError:
-            # Another process was faster, with the same content.
+            # It is there already, or another process was faster, with the same content.
             if not _has_content(target, content, generated):
                 raise
+            os.utime(target)
         sync_folder(self._content)
         return target
 

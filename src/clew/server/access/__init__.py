@@ -1,6 +1,6 @@
 """Who may use the server, and how much: tokens, users, origins, limits, headers, audit log."""
 
-from clew.server.access.access import Access, get_user, make_middlewares
+from clew.server.access.access import Access, get_user
 from clew.server.access.options import AccessOptions, Limits
 from clew.server.access.tokens import load_token, replace_token
 from clew.server.access.users import User, UsersFile
@@ -13,6 +13,5 @@ __all__ = [
     "UsersFile",
     "get_user",
     "load_token",
-    "make_middlewares",
     "replace_token",
 ]

@@ -1,20 +1,21 @@
 """`Access`: the middlewares that stand before every route, and what they share."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-import anyio
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
-from clew.core.errors import AccessError, NotAuthenticated, RequestTooLarge, RequestTooSlow
+from clew.core.errors import AccessError, NotAuthenticated, RequestTooLarge
 from clew.server.access.audit import AuditLine, AuditLog
 from clew.server.access.authentication import Authenticator, Credentials
 from clew.server.access.connections import ConnectionGuard, find_connection
 from clew.server.access.headers import add_headers
-from clew.server.access.limits import Rate, RateLimiter, StreamCounter, group_address
+from clew.server.access.limits import Rate, RateLimiter, StreamCounter, group_address, read_body
 from clew.server.access.login import LOGIN_PATH, LOGOUT_PATH, answer_login, answer_logout
 from clew.server.access.options import AccessOptions
 from clew.server.access.origins import Client, check_host, check_origin, check_path, find_client
@@ -33,11 +34,6 @@ _EVENT_STREAM = "text/event-stream"
 def get_user(request: web.Request) -> User:
     """Return who sends a request to a route that needs a token."""
     return request[_USER]
-
-
-def make_middlewares(options: AccessOptions) -> list[Middleware]:
-    """Return the middlewares alone, in their order; `Access.install` does more."""
-    return Access(options).middlewares
 
 
 class Access:
@@ -90,6 +86,9 @@ class Access:
             "max_field_size": limits.max_header,
             "max_line_size": limits.max_header,
             "lingering_time": _LINGER_SECONDS,
+            # A small body can unpack to gigabytes, and aiohttp unpacks before anybody asks.
+            "auto_decompress": False,
+            "logger": _make_logger(),
         }
 
     def make_login_path(self) -> str:
@@ -141,9 +140,10 @@ class Access:
         if connection is not None:
             connection.accept()
         self._requests.take(f"user {user.name}")
+        limits = self._options.limits
         streams = websocket or _EVENT_STREAM in headers.get("Accept", "")
         with self._streams.open(user.name) if streams else nullcontext():
-            await self._read_body(request, self._options.limits.max_body)
+            await read_body(request, limits.max_body, seconds=limits.body_seconds)
             return await handler(request)
 
     def _find_user(
@@ -171,7 +171,7 @@ class Access:
                 check_origin(client, request.method, headers)
             if request.can_read_body and request.content_length is None:
                 raise RequestTooLarge("a form needs a Content-Length header")
-            await self._read_body(request, _MAX_FORM)
+            await read_body(request, _MAX_FORM, seconds=self._options.limits.body_seconds)
         if request.path == LOGOUT_PATH:
             return answer_logout(client)
         response = await answer_login(
@@ -180,27 +180,6 @@ class Access:
         if response.status == 401:
             self._failures.take(group_address(client.address))
         return response
-
-    async def _read_body(self, request: web.Request, largest: int) -> None:
-        """Read the body, so that no route waits for a slow one.
-
-        Raises:
-            RequestTooLarge: It is larger than `largest`, or than the application accepts.
-            RequestTooSlow: It did not arrive in time.
-        """
-        if not request.can_read_body:
-            return
-        too_large = RequestTooLarge(f"the body is larger than {largest} bytes; send less at once")
-        if (request.content_length or 0) > largest:
-            raise too_large
-        seconds = self._options.limits.body_seconds
-        with anyio.move_on_after(seconds) as scope:
-            try:
-                await request.read()
-            except web.HTTPRequestEntityTooLarge as error:
-                raise too_large from error
-        if scope.cancelled_caught:
-            raise RequestTooSlow(f"the body did not arrive within {seconds:g} seconds")
 
     def _is_public(self, path: str) -> bool:
         options = self._options
@@ -234,6 +213,18 @@ class Access:
             self._audit.write_refusal(line)
         else:
             self._audit.write(line)
+
+
+def _make_logger() -> logging.Logger:
+    """Return aiohttp's logger without broken requests: their text may hold a token."""
+    logger = logging.getLogger(f"{__name__}.http")
+    logger.addFilter(_is_worth_a_line)
+    return logger
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | ConnectionError)
 
 
 def _join_headers(request: web.Request) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""How much each client may ask for: request rates and open streams."""
+"""How much each client may ask for: request rates, open streams, sizes of bodies."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
@@ -6,7 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
-from clew.core.errors import RateLimited, ServerBusy
+import anyio
+from aiohttp import web
+
+from clew.core.errors import (
+    BodyBroken,
+    RateLimited,
+    RequestTooLarge,
+    RequestTooSlow,
+    ServerBusy,
+)
 
 _MAX_CLIENTS = 10_000
 """Clients whose rate is remembered; the one that was silent longest is forgotten first."""
@@ -91,6 +100,37 @@ class StreamCounter:
             self._open[user] -= 1
             if not self._open[user]:
                 del self._open[user]
+
+
+async def read_body(request: web.Request, largest: int, *, seconds: float) -> None:
+    """Read the body, so that no route waits for a slow one; `request.read` then returns it.
+
+    Args:
+        request: The request, of a client that may send it.
+        largest: Bytes that the body may have.
+        seconds: How long it may take.
+
+    Raises:
+        RequestTooLarge: It is larger than `largest`, or than the application accepts.
+        RequestTooSlow: It did not arrive in time.
+        BodyBroken: It ended early, or is compressed.
+    """
+    if not request.can_read_body:
+        return
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise BodyBroken("the body is compressed; send it without Content-Encoding")
+    too_large = RequestTooLarge(f"the body is larger than {largest} bytes; send less at once")
+    if (request.content_length or 0) > largest:
+        raise too_large
+    with anyio.move_on_after(seconds) as scope:
+        try:
+            await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise too_large from error
+        except (ConnectionError, web.RequestPayloadError) as error:
+            raise BodyBroken("the body ended early, or is not what its headers say") from error
+    if scope.cancelled_caught:
+        raise RequestTooSlow(f"the body did not arrive within {seconds:g} seconds")
 
 
 def group_address(address: str) -> str:

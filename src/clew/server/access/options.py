@@ -15,7 +15,7 @@ PUBLIC_FOLDERS = ("/page/",)
 class Limits:
     """How much a client may ask for."""
 
-    max_body: int = 16 << 20
+    max_body: int = 32 << 20
     """Bytes of the body of a request; prompts carry images."""
     body_seconds: float = 60.0
     """How long a body may take."""
@@ -34,8 +34,6 @@ class Limits:
     failure_burst: int = 30
     streams_per_user: int = 256
     max_streams: int = 2_048
-    sessions_per_user: int = 64
-    """Sessions of one user that are open at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from aiohttp import web
 from clew.core.errors import (
     AccessDenied,
     AccessError,
+    BodyBroken,
     NotAuthenticated,
     RateLimited,
     RequestTooLarge,
@@ -18,6 +19,7 @@ from clew.sdk.client_json import encode_error
 from clew.server.access.headers import HEADERS
 
 STATUSES: dict[type[AccessError], int] = {
+    BodyBroken: 400,
     NotAuthenticated: 401,
     AccessDenied: 403,
     RequestTooSlow: 408,
@@ -29,13 +31,15 @@ STATUSES: dict[type[AccessError], int] = {
 
 
 def make_refusal(error: AccessError) -> web.Response:
-    """Return the answer to a refused request."""
-    return web.Response(
+    """Return the answer to a refused request; the connection is closed after it."""
+    response = web.Response(
         status=STATUSES.get(type(error), 403),
         body=msgspec.json.encode(encode_error(error)),
         content_type="application/json",
         headers=_headers(error),
     )
+    response.force_close()
+    return response
 
 
 def format_refusal(error: AccessError) -> bytes:

@@ -101,7 +101,7 @@ async def _stream_command(call: Call[Any, Any], live: LiveSession, line: str) ->
             await stream.send_pending(live, reader)
             if isinstance(value, CommandOutcome) and value.run_id is not None:
                 await stream.follow(live, reader, is_last=ends_run(value.run_id))
-            name = "result" if isinstance(value, CommandOutcome) else "error"
+            name = "result" if isinstance(value, CommandOutcome) else "stream_error"
             await stream.send_value(name, value)
     return stream.response
 

@@ -7,9 +7,15 @@ from anyio import to_thread
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
-from clew.core.ids import EntryId, SessionId
-from clew.core.permissions import PermissionMode
+from clew.core.ids import SessionId
 from clew.sdk.client import SessionSnapshot
+from clew.sdk.server_values import (
+    ForkSession,
+    FoundSession,
+    SessionPage,
+    SessionRequest,
+    SessionSummary,
+)
 from clew.sdk.session_admin import (
     SearchHit,
     StoredSession,
@@ -25,48 +31,6 @@ from clew.server.service import Service
 JSON_LINES = "application/x-ndjson"
 MARKDOWN = "text/markdown"
 _Limit = Annotated[int, Meta(ge=1, le=1_000)]
-
-
-class SessionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list."""
-
-    id: SessionId
-    cwd: str
-    created_at: float
-    updated_at: float
-    name: str = ""
-    title: str = ""
-    """The user's first words."""
-    last_words: str = ""
-    """The newest words of the user or the model."""
-    model: str = ""
-    parent: SessionId | None = None
-    """The session that it was forked from."""
-    entries: int = 0
-    messages: int = 0
-    is_open: bool = False
-    """The server has it open."""
-    executing: bool = False
-    questions: int = 0
-    """Permission requests that wait for an answer."""
-
-
-class SessionPage(Struct, frozen=True, kw_only=True):
-    """A page of the list of sessions."""
-
-    sessions: tuple[SessionSummary, ...]
-    next: SessionId | None
-    """Pass it as `after` to get the next page; null on the last page."""
-
-
-class FoundSession(Struct, frozen=True, kw_only=True):
-    """A session that a search found."""
-
-    session: SessionSummary
-    entry_id: EntryId | None
-    """The newest entry that matches; null when only the name does."""
-    matches: int
-    excerpt: str
 
 
 class ListParams(Struct, frozen=True, kw_only=True):
@@ -85,33 +49,6 @@ class SearchParams(Struct, frozen=True, kw_only=True):
     q: Annotated[str, Meta(min_length=1)]
     """Words, or starts of words."""
     limit: _Limit = 20
-
-
-class SessionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session to create; what is left out is as `clew serve` was started."""
-
-    cwd: str = ""
-    """The folder; relative to the one that is served."""
-    model: str = ""
-    name: str = ""
-    permission_mode: PermissionMode | None = None
-    language: str = ""
-    effort: Literal["", "low", "medium", "high"] = ""
-    agent: str = ""
-    """Be this agent of the project instead of the usual assistant."""
-    append_system_prompt: str = ""
-    allowed_tools: tuple[str, ...] = ()
-    disallowed_tools: tuple[str, ...] = ()
-    max_turns: Annotated[int, Meta(ge=1)] | None = None
-    budget_usd: Annotated[float, Meta(gt=0)] | None = None
-
-
-class ForkBody(Struct, frozen=True, kw_only=True):
-    """How a session is copied."""
-
-    at: EntryId | None = None
-    """The last entry to copy; by default all."""
-    name: str = ""
 
 
 class DeleteParams(SessionParams, frozen=True, kw_only=True):
@@ -170,7 +107,7 @@ async def _close(call: Call[SessionParams, Any]) -> None:
         await call.service.sessions.stores.find(call.params.session_id)
 
 
-async def _fork(call: Call[SessionParams, ForkBody]) -> SessionSnapshot:
+async def _fork(call: Call[SessionParams, ForkSession]) -> SessionSnapshot:
     sessions, body = call.service.sessions, call.body
     found = await sessions.stores.find(call.params.session_id)
     _, fork = await fork_session(found.place, found.record.id, upto=body.at, name=body.name)
@@ -288,7 +225,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         summary="Copy a session, all of it or up to an entry, and open the copy.",
         handle=_fork,
         params=SessionParams,
-        body=ForkBody,
+        body=ForkSession,
         result=SessionSnapshot,
         status=201,
         errors=SESSION_ERRORS,

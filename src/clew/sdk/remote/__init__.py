@@ -1,0 +1,6 @@
+"""Sessions on a server: `RemoteServer` and `RemoteSession`, a `SessionClient` over HTTP."""
+
+from clew.sdk.remote.server import RemoteServer
+from clew.sdk.remote.session import RemoteSession
+
+__all__ = ["RemoteServer", "RemoteSession"]
