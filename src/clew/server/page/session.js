@@ -12,6 +12,7 @@ import { EMPTY_TIMELINE, addToTimeline, touchesTimeline, touchesWindow } from ".
 import { addBlock, applyEvent, emptyTranscript, joinSession, prependHistory } from "./transcript.js";
 
 const PAGE = 150;
+const LARGEST = 1_000;
 const now = () => Date.now() / 1000;
 
 /** @typedef {ReturnType<typeof openSession>} OpenSession */
@@ -34,6 +35,22 @@ function emptyState(id) {
     isLoadingOlder: false,
     /** grows when an entry may stand elsewhere than before */ revision: 0,
   };
+}
+
+/** @param {{id: string}} item */
+const entryOf = (item) => parseInt(item.id, 10);
+
+/** Read the history between two entries. @param {string} id @param {number} after @param {number} before */
+async function readHistory(id, after, before) {
+  const found = [];
+  for (let last = after; last < before - 1; ) {
+    const page = await api.history(id, last, LARGEST);
+    if (page.length < LARGEST) return [...found, ...page];
+    // The last entry may have more items than fit: they come with the next page.
+    last = entryOf(page[page.length - 1]) - 1;
+    found.push(...page.filter((/** @type {any} */ item) => entryOf(item) <= last));
+  }
+  return found;
 }
 
 /**
@@ -148,13 +165,16 @@ export function openSession(id) {
     attempt,
     say,
     reloadTimeline: loadTimeline,
-    /** Load the page of the history before the oldest block; returns whether there was one. */
-    async loadOlder() {
+    /**
+     * Load the page of the history before the oldest block, or all back to an entry.
+     * @param {number} [entry]
+     */
+    async loadOlder(entry = Infinity) {
       const { transcript, isLoadingOlder, isLoaded } = store.get();
       if (!isLoaded || isLoadingOlder || transcript.firstEntry <= 1) return false;
       change({ isLoadingOlder: true });
-      const after = Math.max(0, transcript.firstEntry - 1 - PAGE);
-      const items = await attempt(() => api.history(id, after, PAGE * 4));
+      const after = Math.max(0, Math.min(transcript.firstEntry - PAGE, entry - PAGE / 3) - 1);
+      const items = await attempt(() => readHistory(id, Math.floor(after), transcript.firstEntry));
       store.update((state) => ({
         ...state,
         isLoadingOlder: false,
