@@ -106,7 +106,8 @@ async def serving(
             cwd=str(project), base_url=model.url, model="gpt-4o", sandbox="off", **(spec or {})
         )
         environ = {"HOME": str(folder), "CLEW_HOME": str(folder / "clew")}
-        wanted = ServerOptions(defaults=defaults, environ=environ, access=access, port=0, **options)
+        given = {"access": access, "port": 0, **options}
+        wanted = ServerOptions(defaults=defaults, environ=environ, **given)
         headers = {"Authorization": f"Bearer {access.token}"} if access else {}
         async with (
             run_server(wanted) as server,

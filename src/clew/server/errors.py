@@ -38,6 +38,7 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (AlreadyRunning, 409),
     (SessionBusy, 409),
     (SessionClosed, 409),
+    (ContextError, 409),
     (StoreError, 503),
     (ProviderError, 502),
     (ConfigError, 409),
