@@ -58,6 +58,9 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "sdk/test_hostile_folder": "makes large folders and starts git",
         "runtime/test_dbos_queue": "imports the engine of durable tasks",
         "runtime/test_durable_workers": "kills processes",
+        "page/test_browser": "starts a browser",
+        "page/test_modules": "starts a browser",
+        "page/test_views": "starts a browser",
         "session/test_crashes": "kills processes",
         "session/test_faults": "starts processes",
         "session/test_model_based": "plays long random sessions",
@@ -79,9 +82,16 @@ SLOW: Mapping[str, str] = MappingProxyType(
 themselves; tests on PostgreSQL are recognised by their name or parameter."""
 
 SHARED_SERVER = frozenset(
-    {"providers/test_recordings", "runtime/test_durable_workers", "session/test_on_llama_cpp"}
+    {
+        "hooks/test_real_hooks",
+        "providers/test_recordings",
+        "runtime/test_durable_workers",
+        "session/test_on_llama_cpp",
+        "tests/test_architecture",
+        "tests/test_requirements",
+    }
 )
-"""Test files whose tests share a fixture that takes seconds to set up."""
+"""Test files whose tests share what takes seconds to set up: a server, parsed sources."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker and xdist reads the groups

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.requirements import PARTLY, TABLE, report, table_ids, unknown_ids
@@ -12,9 +13,22 @@ IDS = table_ids(TABLE.read_text(encoding="utf-8"))
 
 
 def named_ids(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req":
-            yield from (ast.literal_eval(argument) for argument in node.args)
+    for node in ast.walk(ast.parse(source)) if "mark.req" in source else ():
+        match node:
+            case ast.Call(func=ast.Attribute(attr="req")) if (
+                ast.unparse(node.func) == "pytest.mark.req"
+            ):
+                yield from (ast.literal_eval(argument) for argument in node.args)
+
+
+@cache
+def ids_of_tests() -> tuple[tuple[Path, str], ...]:
+    """Return the ids that test files name, with the file."""
+    return tuple(
+        (path, id_)
+        for path in sorted(TESTS.rglob("*.py"))
+        for id_ in named_ids(path.read_text(encoding="utf-8"))
+    )
 
 
 def test_every_id_in_the_table_is_well_formed() -> None:
@@ -27,12 +41,7 @@ def test_every_id_in_the_table_is_there_once() -> None:
 
 
 def test_tests_name_only_ids_of_the_table() -> None:
-    unknown = [
-        f"{path}: {id_}"
-        for path in sorted(TESTS.rglob("*.py"))
-        for id_ in named_ids(path.read_text(encoding="utf-8"))
-        if id_ not in IDS
-    ]
+    unknown = [f"{path}: {id_}" for path, id_ in ids_of_tests() if id_ not in IDS]
 
     assert unknown == []
 
@@ -67,9 +76,7 @@ def test_the_report_lists_what_is_shown_in_part_and_not_at_all() -> None:
 
 
 def test_requirements_shown_in_part_are_in_the_table_and_marked() -> None:
-    named = {
-        id_ for path in TESTS.rglob("*.py") for id_ in named_ids(path.read_text(encoding="utf-8"))
-    }
+    named = {id_ for _, id_ in ids_of_tests()}
 
     assert set(PARTLY) <= set(IDS) & named
 

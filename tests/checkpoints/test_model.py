@@ -162,7 +162,7 @@ class Folder(RuleBasedStateMachine):
         return told_by
 
 
-Folder.TestCase.settings = settings(max_examples=150, stateful_step_count=15, deadline=None)
+Folder.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
 TestFolder = pytest.mark.req("CKP-1")(Folder.TestCase)
 
 
@@ -191,7 +191,7 @@ def content(path: Path) -> bytes | None:
 
 
 @pytest.mark.req("CKP-1")
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.lists(steps, max_size=4), min_size=1, max_size=5), st.data())
 def test_what_others_changed_is_refused_and_nothing_else(
     turns: list[list[Step]], data: st.DataObject
@@ -235,7 +235,7 @@ def test_what_others_changed_is_refused_and_nothing_else(
         assert {name: content(root / name) for name in "abc"} == now
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(*[st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"]), max_size=12)] * 2)
 def test_counted_lines_account_for_the_difference(old: list[bytes], new: list[bytes]) -> None:
     counted = count_changed_lines(b"".join(old), b"".join(new))

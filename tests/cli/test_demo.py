@@ -39,7 +39,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 async def test_the_demo_plays_every_scene(tmp_path: Path) -> None:
     with anyio.fail_after(115):
         done = await anyio.run_process(
-            [*CLEW, "demo", "--window", "1536"],
+            [*CLEW, "demo", "--window", "1024"],
             env=environment(tmp_path),
             cwd=tmp_path,
             check=False,
@@ -68,7 +68,7 @@ async def test_a_killed_demo_can_be_resumed_with_all_that_was_acknowledged(
     seen = ""
     with anyio.fail_after(115):
         async with await anyio.open_process(
-            [*CLEW, "demo", "--window", "1536"], env=env, cwd=tmp_path
+            [*CLEW, "demo", "--window", "1024"], env=env, cwd=tmp_path
         ) as process:
             assert process.stdout is not None
             async for piece in process.stdout:

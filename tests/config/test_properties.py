@@ -124,7 +124,7 @@ def test_merging_does_not_depend_on_where_one_begins(
     assert merge({}, low) == merge(low, {}) == low
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(user=documents, project=st.dictionaries(names, documents, max_size=3))
 def test_a_project_that_is_not_accepted_can_only_restrict(
     tmp_path_factory: pytest.TempPathFactory,

@@ -316,7 +316,7 @@ def follow(names: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.req("INT-1", "INT-2")
-@settings_of_hypothesis(max_examples=120)
+@settings_of_hypothesis(max_examples=50)
 @given(schedule=st.lists(STEPS, min_size=2, max_size=24), opened=st.booleans())
 def test_whatever_comes_when_each_prompt_ends_once_and_events_stay_in_order(
     tmp_path_factory: pytest.TempPathFactory, schedule: list[str], *, opened: bool

@@ -101,6 +101,6 @@ async def serving(
             cwd=str(project), base_url=model.url, model="gpt-4o", sandbox="off", **(spec or {})
         )
         environ = {"HOME": str(folder), "CLEW_HOME": str(folder / "clew")}
-        wanted = ServerOptions(defaults=defaults, environ=environ, port=0, **options)
+        wanted = ServerOptions(defaults=defaults, environ=environ, **{"port": 0, **options})
         async with run_server(wanted) as server, aiohttp.ClientSession() as http:
             yield Api(http, server, model, project)

@@ -47,7 +47,7 @@ class Client:
 
 
 @pytest.mark.req("INT-7")
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(steps=STEPS)
 def test_late_clients_and_those_that_return_neither_miss_nor_repeat(steps: list[str]) -> None:
     async def play() -> None:
@@ -76,7 +76,7 @@ def test_late_clients_and_those_that_return_neither_miss_nor_repeat(steps: list[
 
 
 @pytest.mark.req("INT-7")
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(capacity=st.integers(1, 5), missed=st.integers(0, 8))
 def test_a_client_that_was_away_too_long_is_told(capacity: int, missed: int) -> None:
     async def play() -> None:

@@ -34,8 +34,8 @@ pytestmark = [
 ]
 
 Make: TypeAlias = Callable[[process.ServerProcess, ModelFacts], Provider]
-FACTS = ModelFacts(name="smollm2", window=2_048, max_output=24, calls_tools=False, summarises=False)
-BELIEVED = replace(FACTS, window=3_000)
+FACTS = ModelFacts(name="smollm2", window=1_024, max_output=24, calls_tools=False, summarises=False)
+BELIEVED = replace(FACTS, window=1_500)
 """The server can take less than that."""
 
 
@@ -63,7 +63,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def server(anyio_backend: str) -> AsyncIterator[process.ServerProcess]:
-    launch = process.LaunchOptions(model=model_path(), port=0, window=2_048, command=process.SERVER)
+    launch = process.LaunchOptions(model=model_path(), port=0, window=1_024, command=process.SERVER)
     running = await process.start_server(launch, provider="llama.cpp")
     yield running
     await running.stop()
@@ -155,7 +155,7 @@ async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
     session = Session(provider, model=FACTS.name, event_bus=bus_for(events.append))
     async with session:
         for number in range(6):
-            await session.inject_message(user(f"Note {number}: " + "the thread is red. " * 70))
+            await session.inject_message(user(f"Note {number}: " + "the thread is red. " * 35))
         with anyio.fail_after(PATIENCE):
             answer = await session.run("Name a colour.")
         compacted = [e.body for e in session.journal.entries if isinstance(e.body, Compacted)]
@@ -165,6 +165,6 @@ async def test_an_overflow_of_the_real_window_is_compacted_and_sent_again(
 
     assert answer
     assert [body.trigger for body in compacted] == ["overflow"]
-    assert state.max_tokens == 2_048
-    assert any(isinstance(event, Warned) and "2,048" in event.text for event in events)
+    assert state.max_tokens == 1_024
+    assert any(isinstance(event, Warned) and "1,024" in event.text for event in events)
     assert problems(sent) == []

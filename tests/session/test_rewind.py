@@ -670,7 +670,7 @@ def journals(draw: st.DrawFn) -> list[Entry]:
     return entries
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(journals())
 def test_the_live_view_equals_the_fold_of_the_journal(entries: list[Entry]) -> None:
     view = View()
@@ -681,7 +681,7 @@ def test_the_live_view_equals_the_fold_of_the_journal(entries: list[Entry]) -> N
         assert fold(entries[:length]).undoable == tuple(sorted(view.undoable))
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(journals(), st.data())
 def test_the_view_is_what_it_was_and_an_undo_brings_all_back(
     entries: list[Entry], data: st.DataObject

@@ -99,7 +99,7 @@ STEPS = st.lists(st.one_of(EVENTS, KEYS, st.none()), max_size=25)
 
 
 @pytest.mark.req("TUI-1", "TUI-2")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(STEPS, st.integers(20, 70))
 def test_the_scrollback_is_the_transcript_whatever_is_typed(
     steps: list[Event | str | None], columns: int
@@ -134,7 +134,7 @@ def test_the_scrollback_is_the_transcript_whatever_is_typed(
 
 @pytest.mark.req("TUI-2")
 @pytest.mark.parametrize("reflows", [False, True])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(sizes=st.lists(st.tuples(st.integers(24, 90), st.integers(4, 30)), max_size=25))
 def test_a_storm_of_new_sizes_neither_loses_nor_repeats_a_line(
     sizes: list[tuple[int, int]],

@@ -1,7 +1,9 @@
 """`clew plugin`: install plugins, and ask before anything of them can run."""
 
+import shutil
 import signal
 import sys
+import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -22,6 +24,7 @@ from clew.sdk.plugin_actions import Agree, PluginReply, format_preparation
 from clew.sdk.plugins import Plugins, Preparation
 
 _INTERRUPTED = 130
+_NARROWEST = 40
 
 
 class _Interrupted(Exception):
@@ -150,7 +153,19 @@ def _search(plugins: Plugins, arguments: Namespace) -> PluginReply:
 
 
 def _write(lines: Iterable[str]) -> None:
-    write_out("".join(f"{sanitize(line)}\n" for line in lines))
+    shown = [sanitize(line) for line in lines]
+    if sys.stdout.isatty():
+        width = max(_NARROWEST, shutil.get_terminal_size().columns)
+        shown = [row for line in shown for row in _wrap(line, width)]
+    write_out("".join(f"{line}\n" for line in shown))
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    """Wrap a line between words; what follows is indented a little more than its start."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [line]
 
 
 _Action: TypeAlias = Callable[[Plugins, Namespace], PluginReply]
