@@ -34,7 +34,7 @@ def test_the_help_fits_on_one_screen_and_names_every_flag_and_command(
     lines = text.splitlines()
     flags = [flag for action in parser()._actions for flag in action.option_strings]
     assert left.value.code == 0
-    assert len(lines) <= 45
+    assert len(lines) <= 46
     assert max(map(len, lines)) <= 80
     assert [flag for flag in flags if flag not in text] == []
     assert [name for name in SUMMARIES if f" {name} " not in text] == []

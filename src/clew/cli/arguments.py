@@ -146,10 +146,6 @@ def _add_session_group(group: argparse._ArgumentGroup) -> None:
     )
     which.add_argument("--fork", metavar="ID", help="resume a copy of a session")
     group.add_argument("--connect", metavar="URL", help="use a session of this `clew serve`")
-    group.add_argument("--token-file", metavar="FILE", help="the token for --connect")
-    group.add_argument(
-        "--insecure", action="store_true", help="--connect to another machine without TLS"
-    )
     group.add_argument(
         "--append-system-prompt", metavar="TEXT", help="add instructions to the system prompt"
     )
@@ -246,7 +242,7 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="load the plugin in this folder, without asking; repeatable",
+        help="load this plugin without asking; repeatable",
     )
     group.add_argument(
         "--max-turns", type=parse_count, metavar="N", help="model calls for one prompt"

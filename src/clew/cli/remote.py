@@ -3,7 +3,6 @@
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 from clew.cli.argument_parser import UsageError
 from clew.cli.environment import own_environment
@@ -38,11 +37,8 @@ def connect(arguments: Namespace) -> RemoteServer:
             raise UsageError(f"{flag} is for the server: pass it to `clew serve`, or leave it out")
     if not arguments.network:
         raise UsageError("--no-network is for the server: pass it to `clew serve`, or leave it out")
-    file = Path(arguments.token_file) if arguments.token_file else None
-    token = find_token(
-        arguments.connect, file=file, environ=own_environment(arguments) or os.environ
-    )
-    return RemoteServer(arguments.connect, token=token, insecure=arguments.insecure)
+    token = find_token(arguments.connect, own_environment(arguments) or os.environ)
+    return RemoteServer(arguments.connect, token=token)
 
 
 def remote_choice(arguments: Namespace) -> RemoteChoice:

@@ -155,12 +155,12 @@ def _check_url(text: str, *, insecure: bool) -> str:
     if "@" in url.netloc or url.query or url.fragment:
         raise ConfigError(
             "the address of a server has no user, password or query;"
-            " the token is read from CLEW_SERVER_TOKEN or a file (--token-file)"
+            " set CLEW_SERVER_TOKEN to the token"
         )
     if url.scheme == "http" and not is_loopback(host) and not insecure:
         raise ConfigError(
             f"{host} is another machine, and http would send the token readably; use https,"
-            " or a tunnel (ssh -L 8765:127.0.0.1:8765 HOST), or --insecure in a network you trust"
+            " or a tunnel: ssh -L 8765:127.0.0.1:8765 HOST"
         )
     return f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
 
