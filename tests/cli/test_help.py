@@ -119,6 +119,12 @@ def test_the_command_prints_the_script(tmp_path: Path) -> None:
     assert done.stdout.strip() == make_script("bash").strip()
 
 
+def test_the_folder_of_a_plugin_is_absolute_for_agents_in_other_folders(tmp_path: Path) -> None:
+    spec = session_spec(parse_arguments(["--plugin-dir", "tidy", "--plugin-dir", str(tmp_path)]))
+
+    assert spec.plugin_folders == (str(Path.cwd() / "tidy"), str(tmp_path))
+
+
 def test_a_session_that_is_opened_later_keeps_its_own_model_and_mode() -> None:
     flags = ["--model", "m", "--permission-mode", "plan", "--window", "9000", "--max-turns", "3"]
     arguments = parse_arguments([*flags, "--base-url", "http://127.0.0.1:9/v1"])
