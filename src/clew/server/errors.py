@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import web
 
 from clew.core.errors import (
+    AccessDenied,
     AlreadyRunning,
     ClewError,
     ConfigError,
@@ -20,6 +21,7 @@ from clew.core.errors import (
     StoreError,
     TaskNotFound,
     UnknownCommand,
+    UnknownModel,
 )
 from clew.sdk.client_json import ErrorBody, encode_error
 
@@ -29,6 +31,8 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (SessionNotFound, 404),
     (TaskNotFound, 404),
     (UnknownCommand, 404),
+    (UnknownModel, 404),
+    (AccessDenied, 403),
     (EventsExpired, 410),
     (QueueFull, 409),
     (AlreadyRunning, 409),
@@ -37,7 +41,8 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (ContextError, 409),
     (StoreError, 503),
     (ProviderError, 502),
-    (ConfigError, 400),
+    (ConfigError, 409),
+    (ContextError, 409),
     (SessionError, 409),
 )
 """The first class that an error is an instance of decides."""
