@@ -1,4 +1,4 @@
-# clew serve as a small image that runs without root. See docs/server.md.
+# clew serve as a small image that runs without root. See docs/server-access.md.
 FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./

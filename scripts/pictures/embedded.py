@@ -29,7 +29,9 @@ async def record_embedded() -> str:
             terminal.types("/agent run --detach What is the capital of France?\r")
             await _wait(terminal, "is done")
             terminal.types("/agent run --detach --worktree Tell a very long story of a river\r")
-            await _wait(terminal, "0 tool calls")
+            await _wait(terminal, "story of a river (agent-", "(general-purpose)", count=2)
+            terminal.types("!git branch --list 'clew/*'\r")
+            await _wait(terminal, "+ clew/")
             terminal.types("/agent list\r")
             await _wait(terminal, "completed", "running")
             done, running = (
@@ -44,11 +46,12 @@ async def record_embedded() -> str:
             return draw_terminal(terminal.take("❯ /agent run --detach What"), title=title)
 
 
-async def _wait(terminal: Recorder, *texts: str) -> None:
-    await terminal.until(
-        lambda lines: (
-            lines[-1].startswith("smollm2")
-            and lines[-2] == ">"
-            and all(any(text in line for line in lines) for text in texts)
-        )
-    )
+async def _wait(terminal: Recorder, *texts: str, count: int = 1) -> None:
+    """Wait for an empty prompt below all texts, the last of them that many times."""
+
+    def is_there(lines: list[str]) -> bool:
+        found = [sum(text in line for line in lines) for text in texts]
+        is_ready = lines[-1].startswith("smollm2") and lines[-2] == ">"
+        return is_ready and all(found) and found[-1] >= count
+
+    await terminal.until(is_there)

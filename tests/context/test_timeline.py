@@ -13,6 +13,7 @@ from clew.context.policy import Thresholds
 from clew.context.strategies.tiered import Tiered
 from clew.context.timeline import TimelineLog
 from clew.context.view import View, fold
+from clew.context.view_log import ViewLog
 from clew.context.window_state import compute_state, count_tokens
 from clew.core.context_state import LossReport
 from clew.core.entries import (
@@ -32,8 +33,8 @@ from clew.core.entries import (
     Undone,
     UnknownBody,
 )
-from clew.core.ids import EntryId
-from clew.core.messages import Role, assistant, user
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Role, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
 from clew.core.timeline import EntryPlace, MarkKind, Standing, TimelineMark, TimelinePoint
 from clew.core.usage import Usage
@@ -118,6 +119,14 @@ def test_every_point_is_the_state_of_the_window_at_that_time(entries: list[Entry
         elif item.kind not in (MarkKind.COMPACTION, MarkKind.RESULTS_CLEARED):
             assert item.tokens_before == count_tokens(fold(entries[: item.entry_id - 1]))
             assert item.tokens_after == count_tokens(view)
+
+
+@settings(max_examples=100)
+@given(journals())
+def test_views_one_after_another_are_the_folds_of_the_journal(entries: list[Entry]) -> None:
+    log = ViewLog()
+    for index in range(len(entries)):
+        assert log.apply(entries, index) == fold(entries[: index + 1])
 
 
 @settings(max_examples=60)
@@ -276,3 +285,34 @@ def test_an_entry_that_names_what_is_not_in_the_view_moves_nothing() -> None:
     places = find_places(entries_of([SETUP, MessageAdded(message=user("hi")), compaction]))
 
     assert [str(place.standing) for place in places.values()] == ["record", "in_view", "record"]
+
+
+def test_an_undo_in_a_long_journal_reads_only_what_follows_the_change() -> None:
+    said: list[Body] = [MessageAdded(message=user("hi")), MessageAdded(message=assistant("yes"))]
+    bodies: list[Body] = [SETUP, *said * 150, Cleared(), *said * 150, Undone(target=EntryId(302))]
+    entries = entries_of([*bodies, *said, Undone(target=EntryId(603)), *said])
+    log = ViewLog()
+
+    views = [log.apply(entries, index) for index in range(len(entries))]
+
+    for index in (200, 301, 601, 602, 604, 605, 607):
+        assert views[index] == fold(entries[: index + 1])
+
+
+def test_cleared_results_stay_in_the_view_and_are_marked() -> None:
+    call = ToolCall(call_id=CallId("c"), name="Read", arguments="{}")
+    said = [
+        MessageAdded(message=user("read")),
+        MessageAdded(message=assistant(call)),
+        MessageAdded(message=tool_result(call, "word " * 300)),
+    ]
+    bodies: list[Body] = [SETUP, *said]
+    bodies += clear_results(fold(entries_of(bodies)))
+
+    places, (_, mark) = find_places(entries_of(bodies)), read(entries_of(bodies))
+
+    assert places[EntryId(4)] == EntryPlace(standing=Standing.CLEARED, by=EntryId(5))
+    assert places[EntryId(5)] == EntryPlace(standing=Standing.RECORD)
+    assert isinstance(mark, TimelineMark)
+    assert (mark.kind, mark.trigger) == (MarkKind.RESULTS_CLEARED, "economy")
+    assert mark.tokens_after < mark.tokens_before

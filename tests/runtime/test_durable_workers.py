@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import anyio
@@ -215,6 +215,10 @@ async def test_a_worker_that_is_ended_hands_its_agents_back(
     row = await agents.durable.get(state.task_id)
     assert (row.state.status, row.worker) == (TaskStatus.QUEUED, "")
     assert await agents.durable.tasks.workers() == []
+    with closing(sqlite3.connect(cluster.address)) as database:
+        held = database.execute("SELECT count(*) FROM leases WHERE owner <> ''").fetchone()
+    assert held == (0,)
+    assert find_commands(str(gate)) == []
 
     gate.touch()
     await start(cluster)
@@ -327,6 +331,15 @@ async def wait_for_snapshot(agents: Agents, task_id: str, project: Path, file: s
 def git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
     return done.stdout.decode()
+
+
+def find_commands(mark: str) -> list[str]:
+    """Return the command lines of processes that contain a text."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(file.read_bytes().decode(errors="replace"))
+    return [line for line in found if mark in line]
 
 
 def read(path: Path) -> str:

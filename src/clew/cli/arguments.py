@@ -241,7 +241,7 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="load the plugin in this folder, without asking; repeatable",
+        help="load the plugin in this folder; repeatable",
     )
     group.add_argument(
         "--max-turns", type=parse_count, metavar="N", help="model calls for one prompt"

@@ -30,8 +30,8 @@ from clew.tui.signals import ending_signals
 
 _SHOWN = 200
 _TLS_NOTE = (
-    "WARNING: this address is reachable from other machines, and HTTP is not encrypted: put a proxy"
-    " with TLS in front (docs/server.md has Caddy and nginx examples), or use --host 127.0.0.1"
+    "WARNING: other machines can reach this address, and HTTP is not encrypted: put a proxy with"
+    " TLS in front (see docs/server-access.md for Caddy and nginx), or use --host 127.0.0.1"
 )
 _TOKEN_PLACE = f"~/.clew/{TOKEN_FILE}"
 

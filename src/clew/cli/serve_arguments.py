@@ -75,7 +75,7 @@ def _add_access(serve: argparse.ArgumentParser) -> None:
 def _add_user(user: argparse.ArgumentParser) -> None:
     user.description = (
         "Each user has a token and separate sessions. Changes count at once, also for a server"
-        " that runs. Users are not protected from each other's tools: see docs/server.md."
+        " that runs. Users are not protected from each other's tools: see docs/server-access.md."
     )
     actions = user.add_subparsers(dest="user_action", metavar="{add,remove,list}", required=True)
     for name, words in (

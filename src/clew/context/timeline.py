@@ -6,7 +6,8 @@ Every number is computed from the entries up to that point, so a later undo does
 from collections.abc import Sequence
 
 from clew.context.estimate import Meter, text_units
-from clew.context.view import View, advance
+from clew.context.view import View
+from clew.context.view_log import ViewLog
 from clew.context.window_state import break_down, count_tokens, is_counted
 from clew.core.context_state import Basis
 from clew.core.entries import (
@@ -30,7 +31,7 @@ class TimelineLog:
     """The points and marks of a journal; it reads each entry once, as the journal grows."""
 
     def __init__(self, *, meter: Meter = text_units) -> None:
-        self._view = View(meter=meter)
+        self._views = ViewLog(meter=meter)
         self._count = 0
         self._newest: Entry | None = None
         self.items: list[TimelinePoint | TimelineMark] = []
@@ -38,19 +39,16 @@ class TimelineLog:
 
     def continues(self, entries: Sequence[Entry], meter: Meter) -> bool:
         """Return whether `entries` begin with those that were read, measured by `meter`."""
-        if meter is not self._view.meter or len(entries) < self._count:
+        if meter is not self._views.view.meter or len(entries) < self._count:
             return False
         return not self._count or entries[self._count - 1] == self._newest
 
     def read(self, entries: Sequence[Entry]) -> None:
         """Read the entries of a journal that were not read yet."""
         for index in range(self._count, len(entries)):
-            entry, before = entries[index], self._view
-            if isinstance(entry.body, Undone | Rewound):
-                self._view = advance(before, entries[: index + 1])
-            else:
-                self._view = before.apply(entry)
-            if (item := _make_item(entry, before, self._view)) is not None:
+            entry, before = entries[index], self._views.view
+            after = self._views.apply(entries, index)
+            if (item := _make_item(entry, before, after)) is not None:
                 self.items.append(item)
             self._newest = entry
         self._count = len(entries)

@@ -13,6 +13,7 @@ from clew.extensions.plugins.registry import InstalledPlugin, Scope
 from clew.extensions.plugins.summary import PluginSummary, summarize
 from clew.sdk.active_plugins import find_switches, name_project, plugin_folder
 from clew.sdk.folders import Homes
+from clew.sdk.session_plugins import data_folder
 from clew.sdk.settings import load_project_settings
 
 
@@ -102,13 +103,15 @@ class InstalledPlugins:
         """
         return summarize(self._installer.read(plugin))
 
-    def remove(self, plugin: InstalledPlugin) -> None:
-        """Remove a plugin.
+    def remove(self, plugin: InstalledPlugin) -> Path | None:
+        """Remove a plugin; returns the folder with its own data, which stays, if there is one.
 
         Raises:
             ConfigError: The registry cannot be written.
         """
         self._installer.remove(plugin)
+        data = data_folder(self._homes, plugin.name)
+        return data if data.is_dir() else None
 
     def set_enabled(self, plugin: InstalledPlugin, *, enabled: bool) -> PluginRow:
         """Enable or disable a plugin; returns what that means in this folder.

@@ -139,9 +139,11 @@ def _decline(prepared: Preparation) -> PluginReply:
 def remove(plugins: Plugins, name: str, *, scope: Scope | None = None) -> PluginReply:
     """Remove a plugin."""
     plugin = plugins.installed.get(name, scope=scope)
-    plugins.installed.remove(plugin)
+    data = plugins.installed.remove(plugin)
+    lines = [f"removed {plugin.id}; sessions that are open keep it until they end"]
+    lines += [f"its own data stays in {data}"] if data is not None else []
     return PluginReply(
-        lines=(f"removed {plugin.id}; sessions that are open keep it until they end",),
+        lines=tuple(lines),
         data={"plugin": msgspec.to_builtins(plugin)},
     )
 

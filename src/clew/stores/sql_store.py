@@ -38,9 +38,8 @@ class SqlStore:
         self._database = database
         self._rows = SqlRows(dialect)
         self._clock = clock
-        self._leases = SqlLeases(
-            database, self._rows.leases, clock=clock, silent_after=silent_after
-        )
+        leases = self._rows.leases
+        self._leases = SqlLeases(database, leases, clock=clock, silent_after=silent_after)
         self.tasks: TaskStore = SqlTaskStore(database, dialect, leases=self._leases, clock=clock)
         """The tasks of the sessions in this store, and of all its workers."""
 

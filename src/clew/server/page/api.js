@@ -126,7 +126,7 @@ export const api = {
   /** @param {string} id @param {number} entry @param {boolean} pinned */
   pin: (id, entry, pinned) => call(`${session(id)}/context/pins/${entry}`, { method: pinned ? "PUT" : "DELETE" }),
   /** @param {string} id @param {string} q */
-  recall: (id, q, limit = 30) => call(`${session(id)}/context/recall${query({ q, limit })}`),
+  recall: (id, q, limit = 30) => call(`${session(id)}/context/recall${query({ query: q, limit })}`),
   /** @param {string} id @param {object} body */
   simulate: (id, body = {}) => call(`${session(id)}/context/simulation`, { method: "POST", body }),
 

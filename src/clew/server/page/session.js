@@ -6,18 +6,16 @@
 
 import { api, ApiError } from "./api.js";
 import { followEvents } from "./events.js";
+import { listRevision, touchesList } from "./session_list.js";
 import { createStore } from "./store.js";
-import { EMPTY_TIMELINE, addToTimeline, touchesTimeline } from "./timeline.js";
+import { EMPTY_TIMELINE, addToTimeline, touchesTimeline, touchesWindow } from "./timeline.js";
 import { addBlock, applyEvent, emptyTranscript, joinSession, prependHistory } from "./transcript.js";
 
 const PAGE = 150;
+const LARGEST = 1_000;
 const now = () => Date.now() / 1000;
 
 /** @typedef {ReturnType<typeof openSession>} OpenSession */
-
-/** Grows when the list of sessions may have changed: a run began or ended, a session has another name. */
-export const listRevision = createStore(0);
-const LISTED = new Set(["user_message", "complete", "interrupted", "error", "session_update", "permission_request", "permission_resolved"]);
 
 /** Return what is known about a session before its snapshot arrives. @param {string} id */
 function emptyState(id) {
@@ -37,6 +35,22 @@ function emptyState(id) {
     isLoadingOlder: false,
     /** grows when an entry may stand elsewhere than before */ revision: 0,
   };
+}
+
+/** @param {{id: string}} item */
+const entryOf = (item) => parseInt(item.id, 10);
+
+/** Read the history between two entries. @param {string} id @param {number} after @param {number} before */
+async function readHistory(id, after, before) {
+  const found = [];
+  for (let last = after; last < before - 1; ) {
+    const page = await api.history(id, last, LARGEST);
+    if (page.length < LARGEST) return [...found, ...page];
+    // The last entry may have more items than fit: they come with the next page.
+    last = entryOf(page[page.length - 1]) - 1;
+    found.push(...page.filter((/** @type {any} */ item) => entryOf(item) <= last));
+  }
+  return found;
 }
 
 /**
@@ -84,10 +98,16 @@ export function openSession(id) {
     }
   }
 
+  async function loadContext() {
+    const context = await attempt(() => api.context(id));
+    if (context && !isClosed) change({ context });
+  }
+
   /** @param {any[]} envelopes */
   function receive(envelopes) {
     let mustRead = false;
     let isListed = false;
+    let isChanged = false;
     store.update((state) => {
       let { transcript, context } = state;
       const changed = {};
@@ -101,11 +121,13 @@ export function openSession(id) {
           Object.assign(changed, { name: event.name, model: event.model, mode: event.mode });
         }
         mustRead ||= touchesTimeline(event);
-        isListed ||= LISTED.has(event.event);
+        isListed ||= touchesList(event);
+        isChanged ||= touchesWindow(event);
       }
       return { ...state, ...changed, transcript, context };
     });
     if (mustRead) loadTimeline();
+    if (isChanged) loadContext();
     if (isListed) listRevision.update((count) => count + 1);
   }
 
@@ -143,13 +165,16 @@ export function openSession(id) {
     attempt,
     say,
     reloadTimeline: loadTimeline,
-    /** Load the page of the history before the oldest block; returns whether there was one. */
-    async loadOlder() {
+    /**
+     * Load the page of the history before the oldest block, or all back to an entry.
+     * @param {number} [entry]
+     */
+    async loadOlder(entry = Infinity) {
       const { transcript, isLoadingOlder, isLoaded } = store.get();
       if (!isLoaded || isLoadingOlder || transcript.firstEntry <= 1) return false;
       change({ isLoadingOlder: true });
-      const after = Math.max(0, transcript.firstEntry - 1 - PAGE);
-      const items = await attempt(() => api.history(id, after, PAGE * 4));
+      const after = Math.max(0, Math.min(transcript.firstEntry - PAGE, entry - PAGE / 3) - 1);
+      const items = await attempt(() => readHistory(id, Math.floor(after), transcript.firstEntry));
       store.update((state) => ({
         ...state,
         isLoadingOlder: false,

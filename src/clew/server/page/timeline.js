@@ -45,6 +45,9 @@ export function touchesTimeline(event) {
   return TOUCHING.has(body.kind) || (body.kind === "message" && body.message.role === "assistant");
 }
 
+/** Return whether an event changes the window without a model call, after which no new reading comes. @param {any} event */
+export const touchesWindow = (event) => event.event === "entry" && TOUCHING.has(event.entry.body.kind);
+
 /**
  * Return the columns of the chart: one for each call, or one for several where there are more
  * calls than the chart has room for. A column of several shows the fullest, so that no peak is lost.

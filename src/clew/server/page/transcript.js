@@ -28,6 +28,7 @@ export function emptyTranscript() {
     compaction: "",
     /** @type {any} */ retry: null,
     /** @type {number | null} when the run began */ since: null,
+    /** the run, if the page saw it begin */ runId: "",
     /** @type {string | null} */ queue: null,
     nextKey: 1,
     seq: 0,
@@ -106,6 +107,7 @@ const HANDLERS = {
   user_message(now, event, at) {
     endText(now, at);
     now.since = at;
+    now.runId = event.run_id ?? "";
     push(now, { type: "prompt", text: event.text }, at);
   },
   thinking(now, event, at) {
@@ -363,6 +365,10 @@ function settleResults(now, id, body) {
 
 /** @param {Transcript} now @param {any} event @param {number} at */
 function endRun(now, event, at) {
+  if (isOfWaitingPrompt(now, event)) {
+    push(now, noteOfResult(event), at);
+    return;
+  }
   endText(now, at);
   now.since = null;
   now.retry = null;
@@ -373,6 +379,12 @@ function endRun(now, event, at) {
   const notice = event.event === "interrupted" ? { type: "notice", level: "info", text: INTERRUPTED } : noteOfResult(event);
   const last = now.blocks[now.blocks.length - 1];
   if (notice && !(last?.type === "notice" && last.text === notice.text)) push(now, notice, at);
+}
+
+/** Return whether an event is about a prompt that waited while another one runs. @param {Transcript} now @param {any} event */
+function isOfWaitingPrompt(now, event) {
+  if (event.event !== "error" || now.since === null) return false;
+  return now.runId ? event.run_id !== now.runId : event.error_type === "PromptCancelled";
 }
 
 /** @template T @param {T[]} items @param {(item: T) => boolean} test */

@@ -32,7 +32,6 @@ export function App() {
       const made = await api.createSession({});
       navigate({ session: made.session_id });
       setFailure("");
-      setTimeout(() => document.getElementById("prompt")?.focus(), 100);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       setFailure(error.message);

@@ -35,7 +35,7 @@ const DRAWN = {
   `,
   thinking: (block) => html`
     <details class="block thinking" data-entry=${block.entryId}>
-      <summary>${block.seconds === null || block.seconds === undefined ? "Thought" : `Thought for ${duration(block.seconds)}`} <span class="hint">${oneLine(block.text, 90)}</span></summary>
+      <summary>${block.seconds >= 1 ? `Thought for ${duration(block.seconds)}` : "Thought"} <span class="hint">${oneLine(block.text, 90)}</span></summary>
       <div class="thinking-text"><${Markdown} text=${block.text} /></div>
     </details>
   `,

@@ -12,12 +12,13 @@ import { KINDS, countBefore, makeColumns, makeTicks, nameOfMark, placeOfMark, sc
 
 /** @typedef {import("../timeline.js").Timeline} Timeline @typedef {import("../timeline.js").Point} Point @typedef {import("../timeline.js").Mark} Mark */
 
-const HEIGHT = 132;
+const HEIGHT = 150;
 const LEFT = 44;
 const RIGHT = 14;
 const TOP = 20;
 const BOTTOM = 6;
 const PLOT = HEIGHT - TOP - BOTTOM;
+const THRESHOLDS = { warn: "warns at", compact: "compacts at", block: "sends nothing above" };
 
 /** Return the width of an element, kept up to date. @returns {[any, number]} */
 function useWidth() {
@@ -139,10 +140,13 @@ function Limits({ timeline, step, top, width, y }) {
       path += `${at ? `H${(at * step).toFixed(1)}V` : "M0 "}${y(point.window).toFixed(1)}`;
     }
   });
-  const lines = Object.entries(thresholds ?? {}).filter(([, value]) => typeof value === "number" && value > 0 && value <= top);
+  const lines = Object.entries(thresholds ?? {}).filter(([, value]) => value !== null && value > 0 && value <= top);
   return html`
     ${window <= top && html`<path class="limit" d=${`${path}H${width}`} />`}
-    ${lines.map(([name, value]) => html`<line class=${`threshold ${name}`} x1="0" x2=${width} y1=${y(value)} y2=${y(value)} />`)}
+    ${lines.map(([name, value]) => html`
+      <line class=${`threshold ${name}`} x1="0" x2=${width} y1=${y(value)} y2=${y(value)}><title>${THRESHOLDS[/** @type {"warn"} */ (name)]} ${number(value)}</title></line>
+      ${name === "compact" && html`<text class="limit-name" x=${width} y=${y(value) + 11} text-anchor="end">compacts at ${compact(value)}</text>`}
+    `)}
     <text class="limit-name" x=${width} y=${window <= top ? Math.max(11, y(window) - 5) : 11} text-anchor="end">
       ${`window ${compact(window)}${window <= top ? "" : " ↑"}`}
     </text>

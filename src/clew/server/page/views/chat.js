@@ -223,7 +223,7 @@ function useJump(/** @type {OpenSession} */ session, /** @type {any} */ scroller
     if (!jump.entry || done.current === jump.count) return;
     const { firstEntry } = session.store.get().transcript;
     if (jump.entry < firstEntry && firstEntry > 1) {
-      session.loadOlder();
+      session.loadOlder(jump.entry);
       return;
     }
     const group = groups.find((one) => one.blocks.some((/** @type {BlockData} */ block) => block.entryId >= jump.entry));

@@ -1,6 +1,6 @@
 /** Where prompts are written: text, `/commands`, `@paths`, `!` shell commands, pasted images. */
 
-import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { api } from "../api.js";
 import { completionAt, insertCompletion, rankCommands } from "../completion.js";
 import { useStore } from "../store.js";
@@ -29,6 +29,10 @@ export function Composer({ session, actions, onSend }) {
   const field = useRef(/** @type {any} */ (null));
   const menu = useCompletion(session, text, setText, field);
 
+  useLayoutEffect(() => {
+    const isNew = isLoaded && !session.store.get().transcript.blocks.length;
+    if (isNew && document.activeElement === document.body) field.current.focus();
+  }, [isLoaded]);
   useEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${Math.min(field.current.scrollHeight, 240)}px`;
@@ -83,7 +87,7 @@ export function Composer({ session, actions, onSend }) {
       <${Menu} menu=${menu} />
       <div class="composer-row">
         <textarea id="prompt" ref=${field} rows="1" value=${text} disabled=${!isLoaded} placeholder=${isRunning ? "Write the next prompt; it waits for its turn" : "Ask, or type / for commands"}
-          aria-label="Prompt" role="combobox" aria-autocomplete="list" aria-expanded=${menu.items.length > 0} aria-controls="completions" aria-activedescendant=${menu.items.length ? `completion-${menu.at}` : undefined}
+          aria-label="Prompt" aria-autocomplete="list" aria-activedescendant=${menu.items.length ? `completion-${menu.at}` : undefined}
           onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} onPaste=${take}></textarea>
         <label class="ghost icon-button" title="Attach an image"><${Icon} name="image" /><span class="sr-only">Attach an image</span><input type="file" accept="image/*" multiple class="sr-only" onChange=${take} /></label>
         ${isRunning && html`<button type="button" class="stop icon-button" onClick=${() => session.attempt(() => api.abort(session.id))} aria-label="Abort the run" title="Abort the run (Esc)"><${Icon} name="stop" /></button>`}

@@ -19,7 +19,7 @@ export const STANDINGS = {
 /** @param {{session: OpenSession, entry: any, actions: any, onOpen?: (entry: any) => void}} props */
 export function EntryRow({ session, entry, actions, onOpen }) {
   const standing = STANDINGS[/** @type {"removed"} */ (entry.standing)] ?? STANDINGS.record;
-  const isMessage = entry.kind === "message";
+  const canPin = entry.kind === "message" && (entry.pinned || entry.standing === "in_view" || entry.standing === "cleared");
   const hint = `${standing.hint}${entry.by ? ` By #${entry.by}.` : ""}`;
   const pin = async () => {
     await session.attempt(() => api.pin(session.id, entry.id, !entry.pinned).then(() => true));
@@ -29,12 +29,12 @@ export function EntryRow({ session, entry, actions, onOpen }) {
     <li class=${`entry ${entry.standing} ${entry.kind}`} data-id=${entry.id}>
       <button type="button" class="entry-main" onClick=${() => (onOpen ? onOpen(entry) : actions.jumpTo(entry.id))} title=${onOpen ? "Show the entry" : "Show it in the chat"}>
         <span class="entry-id">#${entry.id}</span>
-        <span class=${`entry-author ${entry.role ?? ""}`}>${entry.author}</span>
+        <span class="entry-author">${entry.author}</span>
         <span class="entry-text">${entry.text}</span>
       </button>
       <span class="entry-tokens" title=${entry.tokens_in_view === entry.tokens ? "tokens" : `tokens; now ${entry.tokens_in_view ?? 0}`}>${entry.tokens ? compact(entry.tokens) : ""}</span>
       <span class=${`standing ${entry.standing}`} title=${hint}>${standing.label}${entry.by ? html` <a href="#" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); actions.openReport(entry.by); }}>#${entry.by}</a>` : ""}</span>
-      ${isMessage
+      ${canPin
         ? html`<button type="button" class=${`ghost small pin ${entry.pinned ? "pinned" : ""}`} aria-pressed=${Boolean(entry.pinned)} aria-label=${`Pin #${entry.id}`} title=${entry.pinned ? "Pinned: every compaction keeps it. Click to unpin." : "Pin: every compaction keeps it"} onClick=${pin}><${Icon} name="pin" /></button>`
         : html`<span class="pin"></span>`}
     </li>

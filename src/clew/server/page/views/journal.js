@@ -107,8 +107,20 @@ function useRecall(/** @type {OpenSession} */ session, /** @type {string} */ tex
   return hits;
 }
 
-/** @param {any} found */
-const hitsOf = (found) => (found.hits ?? found).map((/** @type {any} */ one) => ({ kind: "message", author: "", tokens: 0, ...one, id: one.id ?? one.entry_id, text: one.excerpt ?? one.text }));
+/** Return what a search found as entries of a list. @param {any} found */
+const hitsOf = (found) =>
+  found.hits.map((/** @type {any} */ hit) => ({
+    id: hit.entry_id,
+    kind: hit.role === "note" || hit.role === "summary" ? hit.role : "message",
+    role: hit.role,
+    author: hit.tool || AUTHORS[/** @type {"user"} */ (hit.role)] || hit.role,
+    text: hit.excerpts.join(" … "),
+    standing: hit.standing,
+    by: hit.by,
+    tokens: 0,
+  }));
+
+const AUTHORS = { user: "you", assistant: "model" };
 
 /** @param {{session: OpenSession, entries: any[], actions: any, onOpen: (entry: any) => void, isFiltered: boolean}} props */
 function Rows({ session, entries, actions, onOpen, isFiltered }) {

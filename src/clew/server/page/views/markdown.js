@@ -59,7 +59,7 @@ function drawTable(table) {
   const cell = (/** @type {string} */ tag) => (/** @type {Inline[]} */ children, /** @type {number} */ at) =>
     h(tag, { class: table.align[at] || undefined, ...(tag === "th" ? { scope: "col" } : {}) }, children.map(drawInline));
   return html`
-    <div class="table" tabindex="0" role="region" aria-label="Table">
+    <div class="table" tabindex="0" role="group" aria-label="Table">
       <table>
         <thead><tr>${table.head.map(cell("th"))}</tr></thead>
         <tbody>${table.rows.map((row) => html`<tr>${row.map(cell("td"))}</tr>`)}</tbody>

@@ -71,7 +71,7 @@ function Outlook({ preview }) {
       <div class="outlook-tokens"><b>${number(before)}</b><span>→</span><b>${number(after)}</b> tokens <span class="hint">${before ? `−${percent(before - after, before)}` : ""}</span></div>
       <ul>${counts.map(([name, count]) => html`<li><b>${number(Number(count))}</b> ${name}</li>`)}</ul>
       ${report.why && html`<p class="why">${report.why}</p>`}
-      ${preview.summary && html`<details><summary>The summary by rules</summary><${Markdown} text=${preview.summary} /></details>`}
+      ${preview.summary && html`<details><summary>The summary by rules</summary><div class="summary-scroll" tabindex="0" role="group" aria-label="Summary"><${Markdown} text=${preview.summary} /></div></details>`}
     </div>
   `;
 }

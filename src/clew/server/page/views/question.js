@@ -71,7 +71,7 @@ function Question({ session, request, more }) {
 /** What the call would do. @param {{request: any}} props */
 function About({ request }) {
   const values = request.arguments ?? {};
-  if (typeof values.plan === "string") return html`<div class="plan"><${Markdown} text=${values.plan} /></div>`;
+  if (typeof values.plan === "string") return html`<div class="plan" tabindex="0" role="group" aria-label="Plan"><${Markdown} text=${values.plan} /></div>`;
   if (typeof values.command === "string") return html`<${Code} text=${values.command} language="bash" />`;
   if (typeof values.old_string === "string" && typeof values.new_string === "string") {
     const text = [...mark("-", values.old_string), ...mark("+", values.new_string)].join("\n");

@@ -30,12 +30,17 @@ export function Report({ session, entry, actions, onClose }) {
   useEffect(() => heading.current?.focus(), []);
 
   const isUndone = undoneMarks(timeline.marks).has(entry);
+  // An undo reverts the newest change, so later ones are undone first.
+  const later = timeline.undoable.filter((one) => one > entry).reverse();
   const canUndo = timeline.undoable.includes(entry);
   const undo = async () => {
-    const done = await session.attempt(() => api.undo(session.id, entry).then(() => true));
-    if (done) session.reloadTimeline();
+    for (const one of [...later, entry]) {
+      const done = await session.attempt(() => api.undo(session.id, one).then(() => true));
+      if (!done) break;
+    }
+    session.reloadTimeline();
   };
-  useEffect(() => listenToKeys({ u: () => canUndo && undo() }), [canUndo]);
+  useEffect(() => listenToKeys({ u: () => canUndo && undo() }), [canUndo, later.length]);
   if (!mark) return null;
   const report = details?.report ?? null;
   return html`
@@ -51,14 +56,14 @@ export function Report({ session, entry, actions, onClose }) {
         <${BeforeAfter} mark=${mark} window=${timeline.points[timeline.points.length - 1]?.window ?? 0} />
         <div class="report-actions">
           ${canUndo && html`<button type="button" class="primary" onClick=${undo}><${Icon} name="undo" />Undo<kbd>u</kbd></button>`}
-          <span class="hint">${explainUndo(mark, canUndo, isUndone)}</span>
+          <span class="hint">${explainUndo(mark, canUndo, isUndone, later)}</span>
         </div>
         ${failure && html`<p class="notice error" role="alert">${failure}</p>`}
         ${report && html`<p class="why">${report.why}</p><${Facts} report=${report} />`}
         ${details?.summary && html`
           <details class="summary-text" open>
             <summary><h3>Summary that the model reads</h3></summary>
-            <${Markdown} text=${details.summary} />
+            <div class="summary-scroll" tabindex="0" role="group" aria-label="Summary"><${Markdown} text=${details.summary} /></div>
           </details>
         `}
         ${report && GROUPS.map(({ key, title, hint }) => html`<${Fate} key=${key} session=${session} title=${title} hint=${hint} ids=${report[key] ?? []} isOpen=${key !== "kept"} actions=${actions} revision=${revision} />`)}
@@ -67,9 +72,10 @@ export function Report({ session, entry, actions, onClose }) {
   `;
 }
 
-/** @param {any} mark @param {boolean} canUndo @param {boolean} isUndone */
-function explainUndo(mark, canUndo, isUndone) {
+/** @param {any} mark @param {boolean} canUndo @param {boolean} isUndone @param {number[]} later */
+function explainUndo(mark, canUndo, isUndone, later) {
   if (isUndone) return "This change was undone; everything it took is back in the window.";
+  if (canUndo && later.length) return `Also undoes what came after it: ${later.map((one) => `#${one}`).join(", ")}.`;
   if (canUndo) return `Returns the window to about ${number(mark.tokens_before)} tokens.`;
   if (mark.kind === "undo") return `Reverted #${mark.target}.`;
   return mark.kind === "model" ? `Continues with ${mark.model}.` : "Nothing is deleted: the journal keeps every entry.";
@@ -115,7 +121,7 @@ export function Facts({ report }) {
   return html`
     <dl class="facts-list">
       ${GROUPS.map(({ key, title }) => html`<div><dt>${title}</dt><dd>${number((report[key] ?? []).length)}</dd></div>`)}
-      <div><dt>Written by</dt><dd>${report.author}</dd></div>
+      ${(report.summarised ?? []).length > 0 && html`<div><dt>Written by</dt><dd>${report.author}</dd></div>`}
       ${attempts.map((/** @type {any} */ one) => html`<div class="wide"><dt>${one.author}</dt><dd>${one.outcome}${one.tokens ? ` · ${number(one.tokens)} tokens · ${dollars(one.cost)}` : ""}</dd></div>`)}
       ${check && html`<div class="wide"><dt>Checked</dt><dd>${check.fault || `${plural((check.added ?? []).length, "point")} added`}</dd></div>`}
     </dl>

@@ -5,6 +5,7 @@ import { api } from "../api.js";
 import { oneLine, shortPath } from "../format.js";
 import { isTyping, listenToKeys } from "../keys.js";
 import { TABS, navigate } from "../router.js";
+import { listedTitle, sessionList } from "../session_list.js";
 import { useStore } from "../store.js";
 import { setTheme } from "../theme.js";
 import { Agents } from "./agents.js";
@@ -121,7 +122,7 @@ function makeActions(/** @type {OpenSession} */ session, /** @type {any} */ { se
 
 /** @param {OpenSession} session */
 function useTitle(session) {
-  const name = useStore(session.store, titleOf);
+  const name = useName(session);
   const asks = useStore(session.store, (state) => state.transcript.requests.length > 0);
   useEffect(() => {
     document.title = `${asks ? "(?) " : ""}${name} – Clew`;
@@ -131,16 +132,17 @@ function useTitle(session) {
   }, [name, asks]);
 }
 
-/** The name of a session, or the beginning of its first prompt that is known. @param {any} state @returns {string} */
-function titleOf(state) {
-  if (state.name) return state.name;
-  const first = state.transcript.blocks.find((/** @type {any} */ one) => one.type === "prompt");
-  return first ? oneLine(first.text, 70) : "New session";
+/** Return the name of a session, or the beginning of its first prompt. @param {OpenSession} session */
+function useName(session) {
+  const name = useStore(session.store, (state) => state.name);
+  const title = useStore(sessionList, () => listedTitle(session.id));
+  const first = useStore(session.store, (state) => state.transcript.blocks.find((one) => one.type === "prompt")?.text ?? "");
+  return name || oneLine(title || first, 70) || "New session";
 }
 
 /** @param {{session: OpenSession, onMenu: () => void}} props */
 function Header({ session, onMenu }) {
-  const name = useStore(session.store, titleOf);
+  const name = useName(session);
   const model = useStore(session.store, (state) => state.model);
   const mode = useStore(session.store, (state) => state.mode);
   const cwd = useStore(session.store, (state) => state.cwd);

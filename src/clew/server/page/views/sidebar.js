@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { api, ApiError } from "../api.js";
 import { ago, oneLine, shortPath } from "../format.js";
 import { navigate } from "../router.js";
-import { listRevision } from "../session.js";
+import { listRevision, sessionList } from "../session_list.js";
 import { useStore } from "../store.js";
 import { nextTheme, readTheme } from "../theme.js";
 import { Icon, Logo } from "./icons.js";
@@ -57,7 +57,7 @@ function Row({ session, excerpt, isCurrent, onOpen }) {
   return html`
     <li>
       <a href=${`#/s/${encodeURIComponent(session.id)}`} aria-current=${isCurrent ? "page" : undefined} onClick=${(/** @type {Event} */ event) => { event.preventDefault(); onOpen(session.id); }}>
-        <span class="row-title">${state && html`<span class=${`dot ${state}`} title=${state === "asks" ? "waits for an answer" : "works"}></span>`}${title}</span>
+        <span class="row-title">${state && html`<span class=${`dot ${state}`} title=${state === "asks" ? "waits for an answer" : "works"}></span>`}<span class="row-name">${title}</span></span>
         <span class="row-sub"><span>${excerpt ? oneLine(excerpt, 90) : shortPath(session.cwd, 1)}</span><time>${ago(session.updated_at, Date.now() / 1000)}</time></span>
         ${state && html`<span class="sr-only">${state === "asks" ? "waits for an answer" : "is working"}</span>`}
       </a>
@@ -67,14 +67,14 @@ function Row({ session, excerpt, isCurrent, onOpen }) {
 
 /** Keep the list up to date while the page is visible. */
 function useSessions(/** @type {string} */ current, /** @type {(error: ApiError) => void} */ onRefused) {
-  const [list, setList] = useState({ sessions: /** @type {any[]} */ ([]), next: /** @type {string | null} */ (null) });
+  const list = useStore(sessionList, (value) => value);
   const [failure, setFailure] = useState("");
   const revision = useStore(listRevision, (count) => count);
   const limit = useRef(PAGE);
   const load = async () => {
     try {
       const page = await api.listSessions(limit.current);
-      setList(page);
+      sessionList.set(page);
       setFailure("");
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -30,7 +30,7 @@ export function Simulator({ session }) {
     }
     setWorking(false);
   };
-  const runs = result?.runs ?? [];
+  const runs = result?.strategies ?? [];
   return html`
     <div class="simulator scroller" tabindex="0" role="region" aria-label="Simulator">
       <div class="column wide">
@@ -62,9 +62,9 @@ function Lines({ runs, chosen }) {
 /** @param {any[]} runs */
 export function makeLines(runs) {
   let top = 1;
-  for (const run of runs) for (const point of run.timeline ?? []) top = Math.max(top, point.tokens);
+  for (const run of runs) for (const point of run.calls) top = Math.max(top, point.tokens);
   const paths = runs.map((run) => {
-    const points = run.timeline ?? [];
+    const points = run.calls;
     const scale = (WIDTH - LEFT) / Math.max(1, points.length - 1);
     const every = Math.max(1, Math.floor(points.length / (WIDTH - LEFT)));
     const path = points
@@ -78,20 +78,19 @@ export function makeLines(runs) {
 
 /** @param {{runs: any[], chosen: string, onChoose: (name: string) => void}} props */
 function Table({ runs, chosen, onChoose }) {
-  const base = runs[0]?.cost || 1;
   return html`
-    <div class="table" tabindex="0" role="region" aria-label="Results">
+    <div class="table" tabindex="0" role="group" aria-label="Results">
       <table class="simulation">
         <thead><tr>${["Strategy", "Cost", "Peak", "Compactions", "Clearings", "Kept", "Too long"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>
           ${runs.map((run, at) => html`
             <tr class=${chosen === run.strategy ? "chosen" : ""} onMouseEnter=${() => onChoose(run.strategy)} onMouseLeave=${() => onChoose("")}>
               <th scope="row"><span class=${`swatch run-${at % 7}`}></span>${run.strategy}</th>
-              <td>${compact(run.cost)} <span class="hint">${percent(run.cost, base)}</span></td>
+              <td>${compact(run.cost)} ${run.relative_cost !== null && html`<span class="hint">${percent(run.relative_cost, 1)}</span>`}</td>
               <td>${compact(run.peak_tokens)}</td>
               <td>${number(run.compactions)}</td>
               <td>${number(run.clearings)}</td>
-              <td>${run.needed_names ? percent(run.found_names, run.needed_names) : "–"}</td>
+              <td>${run.recall === null ? "–" : percent(run.recall, 1)}</td>
               <td>${number(run.oversized_requests)}</td>
             </tr>
           `)}

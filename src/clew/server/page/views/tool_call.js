@@ -99,7 +99,7 @@ export function Diff({ diff, path }) {
   return html`
     <div class="diff">
       <div class="code-head"><span>${path}</span></div>
-      <div class="diff-rows" tabindex="0" role="region" aria-label=${`Changes in ${path}`}>
+      <div class="diff-rows" tabindex="0" role="group" aria-label=${`Changes in ${path}`}>
         <table>
           <tbody>
             ${rows.map((row) => html`

@@ -32,7 +32,7 @@ export function ContextWindow({ session, selected, onMark, onCall, onCompact }) 
             <button type="button" aria-pressed=${!isFull} onClick=${() => setChoice(false)}>Fit</button>
             <button type="button" aria-pressed=${isFull} onClick=${() => setChoice(true)}>Full</button>
           </div>
-          <button type="button" class="quiet" onClick=${onCompact}><${Icon} name="compact" />Compact…</button>
+          <button type="button" class="quiet" aria-label="Compact the window" title="Compact the window (k)" onClick=${onCompact}><${Icon} name="compact" /><span class="words">Compact…</span></button>
         </div>
       </div>
       <${Legend} breakdown=${context.breakdown} total=${context.used_tokens} kind=${kind} onKind=${setKind} />
