@@ -790,7 +790,7 @@ async def test_plugin_passes_its_words_on_and_knows_whether_the_user_agrees(
             for line in (
                 "/plugin",
                 "/plugin install 'my plugin'",
-                "/plugin install --yes x@shop",
+                "/plugin install --yes --project x@shop",
                 "/plugin marketplace search two words",
                 "/plugin fly",
                 "/plugin show 'x",
@@ -801,7 +801,7 @@ async def test_plugin_passes_its_words_on_and_knows_whether_the_user_agrees(
     assert [one.message for one in said[:4]] == [
         "list",
         "install my plugin",
-        "install x@shop (agreed)",
+        "install x@shop (agreed) (project)",
         "marketplace search two words",
     ]
     assert [one.success for one in said] == [True] * 4 + [False] * 3
