@@ -145,6 +145,7 @@ def _add_session_group(group: argparse._ArgumentGroup) -> None:
         help="resume a session by id or name, or choose one",
     )
     which.add_argument("--fork", metavar="ID", help="resume a copy of a session")
+    group.add_argument("--connect", metavar="URL", help="use a session of this `clew serve`")
     group.add_argument(
         "--append-system-prompt", metavar="TEXT", help="add instructions to the system prompt"
     )
