@@ -1,5 +1,6 @@
 """Fixtures for all tests: one event-loop backend, only loopback, PostgreSQL, slow tests."""
 
+import gc
 import ipaddress
 import signal
 import sys
@@ -28,6 +29,16 @@ def _refuse_far_addresses(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_far_addresses)
+
+# What is collected lives to the end: the garbage collector need not look at it, now or later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, of what the tests make."""
+    gc.freeze()
+    gc.enable()
+
 
 # A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

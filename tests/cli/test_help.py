@@ -34,7 +34,7 @@ def test_the_help_fits_on_one_screen_and_names_every_flag_and_command(
     lines = text.splitlines()
     flags = [flag for action in parser()._actions for flag in action.option_strings]
     assert left.value.code == 0
-    assert len(lines) <= 45
+    assert len(lines) <= 46
     assert max(map(len, lines)) <= 80
     assert [flag for flag in flags if flag not in text] == []
     assert [name for name in SUMMARIES if f" {name} " not in text] == []
@@ -117,6 +117,12 @@ def test_the_command_prints_the_script(tmp_path: Path) -> None:
     )
 
     assert done.stdout.strip() == make_script("bash").strip()
+
+
+def test_the_folder_of_a_plugin_is_absolute_for_agents_in_other_folders(tmp_path: Path) -> None:
+    spec = session_spec(parse_arguments(["--plugin-dir", "tidy", "--plugin-dir", str(tmp_path)]))
+
+    assert spec.plugin_folders == (str(Path.cwd() / "tidy"), str(tmp_path))
 
 
 def test_a_session_that_is_opened_later_keeps_its_own_model_and_mode() -> None:

@@ -11,6 +11,8 @@ import pytest
 from clew.cli.plugin import run_plugin
 from clew.cli.plugin_arguments import add_plugin
 from clew.core.errors import ConfigError
+from tests.cli.terminal import CTRL_C
+from tests.cli.terminal import clew as terminal
 from tests.cli.test_config import Told
 from tests.config.folders import Folders
 from tests.extensions.git_server import commit_folder, serve_git
@@ -264,3 +266,35 @@ def test_a_folder_and_an_archive_are_installed_and_validated(
     assert "1 command: greet" in good.out
     assert (listed.code, "packed: is the npm package packed" in listed.out) == (1, True)
     assert "installed greeter; new sessions" in folder.out
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("keys", "code", "said"),
+    [
+        ("y\n", 0, "installed greeter"),
+        ("\n", 1, "greeter was not installed"),
+        (CTRL_C, 130, "nothing was installed"),
+    ],
+)
+async def test_a_terminal_asks_before_a_plugin_is_installed(
+    keys: str, code: int, said: str, folders: Folders
+) -> None:
+    plugin = folders.root / "greeter"
+    write(plugin / "commands/greet.md", "Greet $ARGUMENTS")
+    env = {"HOME": str(folders.home), "CLEW_HOME": str(folders.clew_home)}
+
+    async with terminal("plugin", "install", str(plugin), cwd=folders.project, env=env) as (
+        screen,
+        process,
+    ):
+        shown = await screen.shows("Install it? [y/N] ")
+        if keys == CTRL_C:
+            await screen.interrupts(process)
+        else:
+            screen.types(keys)
+        await screen.shows(said)
+        ended = await process.wait()
+
+    assert "1 command: greet" in shown
+    assert ended == code

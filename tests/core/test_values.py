@@ -10,6 +10,8 @@ from clew.core.errors import (
     ContextOverflow,
     MissingExtra,
     ProviderBusy,
+    RateLimited,
+    ServerBusy,
 )
 from clew.core.ids import new_call_id, new_session_id
 from clew.core.messages import (
@@ -96,6 +98,8 @@ def test_a_state_tells_used_and_remaining_share() -> None:
 def test_errors_carry_what_a_caller_needs() -> None:
     assert "pip install 'clew[embedded]'" in str(MissingExtra("It is absent.", extra="embedded"))
     assert ProviderBusy("later", provider="p", retry_after=2.0).retry_after == 2.0
+    assert RateLimited("later", retry_after=3.0).retry_after == 3.0
+    assert ServerBusy("later").retry_after == 1.0
 
 
 def test_usage_counts_the_context_after_the_answer() -> None:

@@ -137,8 +137,11 @@ class SmallHost:
     async def run_agent(self, name: str, prompt: str) -> str:
         return f"{name} did: {prompt}"
 
-    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
-        return CommandResult(f"{' '.join(words)}{' (agreed)' if agreed else ''}")
+    async def run_plugin_action(
+        self, words: Sequence[str], *, agreed: bool, in_project: bool
+    ) -> CommandResult:
+        notes = [" (agreed)"] * agreed + [" (project)"] * in_project
+        return CommandResult("".join((" ".join(words), *notes)))
 
     async def run(self, line: str) -> CommandResult:
         """Carry out a line such as `/pin #2`."""

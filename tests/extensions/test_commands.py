@@ -779,3 +779,29 @@ def _list(data: dict[str, object], name: str) -> list[Any]:
     found = data[name]
     assert isinstance(found, list)
     return found
+
+
+async def test_plugin_passes_its_words_on_and_knows_whether_the_user_agrees(
+    tmp_path: Path,
+) -> None:
+    async with hosting(tmp_path) as host:
+        said = [
+            await host.run(line)
+            for line in (
+                "/plugin",
+                "/plugin install 'my plugin'",
+                "/plugin install --yes --project x@shop",
+                "/plugin marketplace search two words",
+                "/plugin fly",
+                "/plugin show 'x",
+                "/plugin install --force x",
+            )
+        ]
+
+    assert [one.message for one in said[:4]] == [
+        "list",
+        "install my plugin",
+        "install x@shop (agreed) (project)",
+        "marketplace search two words",
+    ]
+    assert [one.success for one in said] == [True] * 4 + [False] * 3

@@ -177,6 +177,14 @@ def test_a_plugin_in_a_marketplace_is_fetched_at_the_commit_of_the_list() -> Non
     assert in_folder == PathSource(path="/srv/shop/p/a", root="/srv/shop")
 
 
+@pytest.mark.parametrize("url", ["file:///home/ann/private", "http://localhost:80/x.git"])
+def test_a_marketplace_of_the_network_cannot_name_repositories_of_this_machine(url: str) -> None:
+    (plugin,) = parse(plugins=[{"name": "a", "source": {"source": "url", "url": url}}]).plugins
+
+    assert isinstance(locate_plugin(plugin, GitSource(url=GITHUB)), UnsupportedSource)
+    assert locate_plugin(plugin, PathSource(path="/srv/shop")) == GitSource(url=url)
+
+
 def test_a_search_wants_all_words_and_puts_names_first() -> None:
     plugins = parse(
         plugins=[

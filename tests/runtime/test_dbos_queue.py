@@ -1,6 +1,8 @@
 """The queue on DBOS, as processes use it that run no tasks themselves."""
 
+import sqlite3
 from collections.abc import AsyncGenerator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,17 @@ async def test_a_queue_that_cannot_be_opened_is_an_error_of_the_store(tmp_path: 
     with pytest.raises(StoreUnavailable, match="the task queue cannot be used"):
         await scheduler.submit("agent-1")
     await store.aclose()
+
+
+async def test_the_queue_holds_ids_as_json_and_nothing_else_of_a_task(
+    queue: Queue, tmp_path: Path
+) -> None:
+    request = TaskRequest(kind=TaskKind.AGENT, prompt="the red thread", durable=True)
+    await queue.durable.spawn(make_spec(request, {"cwd": "/labyrinth"}), task_id="agent-1")
+
+    with closing(sqlite3.connect(tmp_path / "sessions.db.queue")) as database:
+        lines = list(database.iterdump())
+
+    [inputs] = [line for line in lines if "positionalArgs" in line]
+    assert '"positionalArgs":["agent-1"]' in inputs.replace(" ", "")
+    assert not any(word in line for line in lines for word in ("red thread", "labyrinth"))

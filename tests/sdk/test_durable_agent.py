@@ -176,6 +176,22 @@ async def test_files_that_a_running_call_has_written_are_handed_back_with_the_ag
     assert git(project, "ls-tree", "-r", "--name-only", commit).split() == ["new.txt"]
 
 
+@pytest.mark.req("AGT-2")
+async def test_an_agent_in_a_worker_cannot_start_others(tmp_path: Path) -> None:
+    offered = set[str]()
+
+    def answer(body: bytes) -> ScriptedResponse:
+        offered.update(tool["function"]["name"] for tool in msgspec.json.decode(body)["tools"])
+        return text_response("done")
+
+    async with open_place(tmp_path, answer) as place, place.serving():
+        task_id = await place.spawn("do it")
+        await place.wait_for(task_id, lambda row: row.state.status.is_terminal)
+
+    assert {"Read", "Bash"} <= offered
+    assert offered.isdisjoint({"Agent", "BackgroundProcess"})
+
+
 async def test_a_new_snapshot_of_a_worktree_replaces_the_one_before(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -18,8 +18,11 @@ from clew.extensions.plugins.content import compute_hash
 from clew.extensions.plugins.registry import InstalledPlugin, Registry, put_plugin
 from clew.extensions.plugins.sources import PathSource
 from clew.extensions.plugins.storage import PluginStorage
+from clew.hooks.protocol import HookEvent, HookInput
 from clew.providers.protocol import Request
 from clew.providers.scripted import call_reply
+from clew.sdk.mcp_admin import McpServers
+from clew.sdk.worker_hooks import load_worker_hooks
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
 from tests.extensions.plugin_files import command, hook, write_plugin
 from tests.sdk.places import Heard, Place
@@ -326,6 +329,30 @@ async def test_the_context_shows_what_plugins_take_in_every_request(place: Place
     assert 40 < counts["plugins"] < counts["system"]
     assert counts["plugins"] + counts["system"] == state.breakdown.system
     assert "P plugins" in shown.message
+
+
+async def test_servers_of_plugins_are_known_outside_a_session(place: Place) -> None:
+    entry = {"command": "run", "args": ["${CLAUDE_PLUGIN_ROOT}/x"], "env": {"API_KEY": "sesame-42"}}
+    await install(place, plugin_in(place, {".mcp.json": {"plain": entry}}))
+    servers = McpServers(place.project, {"CLEW_HOME": str(place.clew_home)})
+
+    found = servers.get("plugin:tools:plain")
+
+    assert (found.origin, found.transport, found.problem) == ("plugin tools", "stdio", "")
+    assert found.target == "run ${CLAUDE_PLUGIN_ROOT}/x"
+    assert "sesame" not in repr(servers.list_servers())
+
+
+async def test_hooks_of_plugins_run_in_a_worker_too(place: Place) -> None:
+    files = {"hooks/hooks.json": hook("touch made", "WorktreeCreate")}
+    await install(place, plugin_in(place, files))
+    environ = {**ENVIRON, "CLEW_HOME": str(place.clew_home)}
+
+    hooks = load_worker_hooks(place.project, environ)
+    payload = HookInput(session_id="s", cwd=str(place.project), name="n", worktree_path="w")
+    await hooks.fire(HookEvent.WORKTREE_CREATE, payload)
+
+    assert (place.project / "made").exists()
 
 
 async def test_a_damaged_registry_does_not_stop_a_session(place: Place) -> None:

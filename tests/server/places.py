@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from clew.sdk.spec import SessionSpec
+from clew.server.access import AccessOptions
 from clew.server.options import ServerOptions
 from clew.server.run import RunningServer, run_server
 from clew.testing.fake_openai import FakeOpenAI, fake_openai, text_response
@@ -44,7 +45,7 @@ class Api:
             text = await response.text()
             expected = response.status == status if status else response.status < 400
             assert expected, (response.status, text)
-            return json.loads(text) if "json" in response.content_type and text else text
+            return json.loads(text) if response.content_type == "application/json" else text
 
     async def open(self, **fields: Any) -> str:
         """Create a session and return its id."""
@@ -91,7 +92,11 @@ async def read_events(response: aiohttp.ClientResponse) -> AsyncIterator[SentEve
 
 @asynccontextmanager
 async def serving(
-    folder: Path, *answers: ResponseScript, spec: dict[str, Any] | None = None, **options: Any
+    folder: Path,
+    *answers: ResponseScript,
+    spec: dict[str, Any] | None = None,
+    access: AccessOptions | None = None,
+    **options: Any,
 ) -> AsyncGenerator[Api, None]:
     """Run a server for `folder / project` whose model gives these answers."""
     project = folder / "project"
@@ -101,6 +106,11 @@ async def serving(
             cwd=str(project), base_url=model.url, model="gpt-4o", sandbox="off", **(spec or {})
         )
         environ = {"HOME": str(folder), "CLEW_HOME": str(folder / "clew")}
-        wanted = ServerOptions(defaults=defaults, environ=environ, **{"port": 0, **options})
-        async with run_server(wanted) as server, aiohttp.ClientSession() as http:
+        given = {"access": access, "port": 0, **options}
+        wanted = ServerOptions(defaults=defaults, environ=environ, **given)
+        headers = {"Authorization": f"Bearer {access.token}"} if access else {}
+        async with (
+            run_server(wanted) as server,
+            aiohttp.ClientSession(headers=headers) as http,
+        ):
             yield Api(http, server, model, project)

@@ -1,7 +1,6 @@
 """Every documented route works as its example says."""
 
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
@@ -9,7 +8,7 @@ import pytest
 
 from clew.server.event_stream import EVENT_STREAM
 from clew.server.openapi import make_document
-from clew.server.route import BASE, JSON, AnyRoute
+from clew.server.route import BASE, JSON, AnyRoute, fill_example
 from clew.server.routes import ROUTES
 from clew.testing.fake_openai import text_response, tool_call_response
 from clew.testing.server import ScriptedResponse, Stall
@@ -104,7 +103,7 @@ async def carry_out(api: Api, route: AnyRoute, values: dict[str, str]) -> None:
     """Send the example of a route, and check its answer."""
     if "/pins/" in route.path:
         values = values | {"entry_id": "2"}
-    url = api.server.url + BASE + fill(route.path, values)
+    url = api.server.url + BASE + fill_example(route.path, values)
     if route.status == 101:
         async with api.http.ws_connect(url):
             return
@@ -112,8 +111,8 @@ async def carry_out(api: Api, route: AnyRoute, values: dict[str, str]) -> None:
         async with api.http.request(
             route.method,
             url,
-            params=fill(dict(route.example.query), values),
-            json=fill(route.example.body, values),
+            params=fill_example(dict(route.example.query), values),
+            json=fill_example(route.example.body, values),
             headers={"Accept": media},
         ) as reply:
             if media == EVENT_STREAM:
@@ -129,19 +128,6 @@ async def carry_out(api: Api, route: AnyRoute, values: dict[str, str]) -> None:
                 assert reply.content_type in route.media
             if media == JSON and route.result is not None:
                 msgspec.json.decode(data, type=route.result)
-
-
-def fill(value: Any, values: dict[str, str]) -> Any:
-    """Replace `{name}` in all texts of an example."""
-    match value:
-        case str():
-            return value.format_map(values)
-        case dict():
-            return {key: fill(one, values) for key, one in value.items()}
-        case list():
-            return [fill(one, values) for one in value]
-        case _:
-            return value
 
 
 def test_the_document_describes_every_route_once() -> None:

@@ -174,13 +174,14 @@ def test_the_token_is_found_in_the_file_of_this_machine_or_in_the_environment(
     tmp_path: Path,
 ) -> None:
     environ = {"HOME": str(tmp_path), "CLEW_HOME": str(tmp_path)}
-    assert find_token("http://127.0.0.1:8765", environ=environ) == ""
+    assert find_token("http://127.0.0.1:8765", environ) == ""
     (tmp_path / "server.token").write_text("own\n")
-    assert find_token("127.0.0.1:8765", environ=environ) == "own"
-    assert find_token("https://example.org", environ=environ) == ""
-    assert find_token("https://a.org", environ={**environ, "CLEW_SERVER_TOKEN": "it"}) == "it"
+    assert find_token("127.0.0.1:8765", environ) == "own"
+    assert find_token("https://example.org", environ) == ""
+    assert find_token("https://a.org", {**environ, "CLEW_SERVER_TOKEN": "it"}) == "it"
+    (tmp_path / "server.token").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="cannot read the token"):
-        find_token("https://a.org", file=tmp_path / "none", environ=environ)
+        find_token("localhost:8765", environ)
 
 
 async def _wait_for_question(client: SessionClient, after: int) -> None:

@@ -21,7 +21,7 @@ from clew.stores import open_store
 from tests.stores.postgres import server
 
 ROOT = Path(__file__).parent.parent.parent
-KILLS_PER_SESSION = 20
+KILLS_PER_SESSION = 12
 
 
 @dataclass(slots=True)

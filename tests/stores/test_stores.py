@@ -25,7 +25,7 @@ from tests.stores.store_child import RECORD, SHARED, child, entry, line, tell
 
 pytestmark = pytest.mark.anyio
 
-KILLS = 12
+KILLS = 8
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

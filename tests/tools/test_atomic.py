@@ -1,7 +1,7 @@
 """Write and Edit when processes die and when many work at once.
 
 This file is also the program that does the work: it forks a writer, kills it at a random
-moment, and looks at what it left. `CLEW_KILLS` says how often, 60 times unless given.
+moment, and looks at what it left. `CLEW_KILLS` says how often, 40 times unless given.
 """
 
 import json
@@ -33,7 +33,7 @@ from clew.tools.protocol import Tool, ToolContext
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
 
-KILLS = int(os.environ.get("CLEW_KILLS", "60"))
+KILLS = int(os.environ.get("CLEW_KILLS", "40"))
 LINES = 4_000
 LONGEST_LIFE = 0.02
 """Seconds that a writer lives at most, from its first change on."""

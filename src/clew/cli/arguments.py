@@ -145,6 +145,7 @@ def _add_session_group(group: argparse._ArgumentGroup) -> None:
         help="resume a session by id or name, or choose one",
     )
     which.add_argument("--fork", metavar="ID", help="resume a copy of a session")
+    group.add_argument("--connect", metavar="URL", help="use a session of this `clew serve`")
     group.add_argument(
         "--append-system-prompt", metavar="TEXT", help="add instructions to the system prompt"
     )
@@ -241,7 +242,7 @@ def _add_tools_group(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="load the plugin in this folder, without asking; repeatable",
+        help="load the plugin in this folder; repeatable",
     )
     group.add_argument(
         "--max-turns", type=parse_count, metavar="N", help="model calls for one prompt"

@@ -66,7 +66,7 @@ async def read_input(number: int) -> AsyncIterator[InputLine]:
             raise UsageError(f"line {count} of standard input is wrong: {error}") from error
 
 
-def apply_line(
+async def apply_line(
     line: InputLine, session: SessionClient, submit: Callable[[PromptInput], None]
 ) -> None:
     """Submit a prompt, answer a request, or abort the run."""
@@ -75,7 +75,7 @@ def apply_line(
             submit(PromptInput(text=text, attach=attach))
         case AnswerLine(request_id=request_id, approval=approval, reply=reply):
             try:
-                session.answer(request_id, approval, reply=reply)
+                await session.answer(request_id, approval, reply=reply)
             except SessionError as error:
                 write_err(f"{sanitize_line(request_id, 40)}: {error}")
         case AbortLine():

@@ -5,7 +5,7 @@ import signal
 import sys
 import textwrap
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,8 @@ import anyio
 
 from clew.cli.environment import own_environment
 from clew.cli.streams import print_json, write_err, write_out
-from clew.core.errors import ConfigError
+from clew.cli.wait_note import WaitNote
+from clew.core.errors import ClewError, ConfigError
 from clew.core.redaction import redact
 from clew.core.sanitize import sanitize
 from clew.sdk import plugin_actions
@@ -50,20 +51,50 @@ def run_plugin(arguments: Namespace) -> int:
 
 
 def _install(plugins: Plugins, arguments: Namespace) -> PluginReply:
-    agree, scope = _make_question(arguments), arguments.scope
-    action = partial(plugin_actions.install, plugins, arguments.plugin, agree=agree, scope=scope)
-    return anyio.run(action)
+    note = WaitNote()
+    agree, scope = _make_question(arguments, note), arguments.scope
+    return _fetch(
+        partial(plugin_actions.install, plugins, arguments.plugin, agree=agree, scope=scope), note
+    )
 
 
 def _update(plugins: Plugins, arguments: Namespace) -> PluginReply:
-    agree = _make_question(arguments)
-    return anyio.run(partial(plugin_actions.update, plugins, arguments.names, agree=agree))
+    note = WaitNote()
+    agree = _make_question(arguments, note)
+    return _fetch(partial(plugin_actions.update, plugins, arguments.names, agree=agree), note)
 
 
-def _make_question(arguments: Namespace) -> Agree:
+def _fetch(
+    action: Callable[[], Awaitable[PluginReply]], note: WaitNote | None = None
+) -> PluginReply:
+    """Run an action that may wait for a server, with a note while it does."""
+    shown = note or WaitNote()
+    failures: list[Exception] = []
+
+    async def run() -> PluginReply | None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(shown.run, "the repository")
+            try:
+                return await action()
+            except (ClewError, _Interrupted) as error:
+                # A task group would wrap it.
+                failures.append(error)
+            finally:
+                shown.end()
+                group.cancel_scope.cancel()
+        return None
+
+    reply = anyio.run(run)
+    if reply is None:
+        raise failures[0]
+    return reply
+
+
+def _make_question(arguments: Namespace, note: WaitNote) -> Agree:
     """Return the function that shows what a plugin adds, and asks unless `--yes` was given."""
 
     async def agree(prepared: Preparation) -> bool:
+        note.restart()
         if not arguments.json:
             _write(format_preparation(prepared))
         if arguments.yes:
@@ -73,7 +104,9 @@ def _make_question(arguments: Namespace) -> Agree:
                 f"there is no terminal to ask whether you want {prepared.id}; add --yes to agree"
                 " to what it adds"
             )
-        return _ask("Install it?" if prepared.before is None else "Update it?")
+        answer = _ask("Install it?" if prepared.before is None else "Update it?")
+        note.restart()
+        return answer
 
     return agree
 
@@ -133,7 +166,7 @@ def _validate(plugins: Plugins, arguments: Namespace) -> PluginReply:
 
 
 def _add_marketplace(plugins: Plugins, arguments: Namespace) -> PluginReply:
-    return anyio.run(plugin_actions.add_marketplace, plugins, arguments.source)
+    return _fetch(partial(plugin_actions.add_marketplace, plugins, arguments.source))
 
 
 def _remove_marketplace(plugins: Plugins, arguments: Namespace) -> PluginReply:
@@ -145,7 +178,7 @@ def _list_marketplaces(plugins: Plugins, _: Namespace) -> PluginReply:
 
 
 def _update_marketplaces(plugins: Plugins, arguments: Namespace) -> PluginReply:
-    return anyio.run(plugin_actions.update_marketplaces, plugins, arguments.names)
+    return _fetch(partial(plugin_actions.update_marketplaces, plugins, arguments.names))
 
 
 def _search(plugins: Plugins, arguments: Namespace) -> PluginReply:

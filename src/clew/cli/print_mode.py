@@ -9,6 +9,7 @@ import stat
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from clew.cli.argument_parser import UsageError
 from clew.cli.arguments import session_spec
-from clew.cli.environment import own_environment
+from clew.cli.print_session import PrintSession, open_local, open_on_server
 from clew.cli.printer import Printer
 from clew.cli.replies import make_reply
 from clew.cli.streams import write_err
@@ -28,7 +29,6 @@ from clew.core.tasks import TaskKind, TaskState
 from clew.core.text import pluralize
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
-from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
 from clew.sdk.session_tasks import SessionTasks
 from clew.sdk.spec import SessionSpec
@@ -72,6 +72,8 @@ def run_print(arguments: Namespace) -> int:
 
 
 def _check_flags(arguments: Namespace) -> None:
+    if arguments.connect and arguments.json_schema:
+        raise UsageError("--json-schema does not work with --connect")
     if arguments.resume == "":
         raise UsageError(
             "--resume needs the id of a session in print mode; `clew sessions` lists them, and"
@@ -118,9 +120,8 @@ class _PrintJob:
     async def run(self, prompts: list[PromptInput]) -> int:
         """Open the session, run the prompts, and return the exit code."""
         printer = self._printer
-        environ = own_environment(self._arguments)
-        async with launch(self._spec, on_envelope=printer, environ=environ) as launched:
-            session = launched.session
+        async with self._open() as opened:
+            session = opened.client
             await printer.start(session)
             printer.check()
             sender, receiver = anyio.create_memory_object_stream[PromptInput](float("inf"))
@@ -128,14 +129,15 @@ class _PrintJob:
                 sender.send_nowait(prompt)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(printer.watch)
-                tasks.start_soon(printer.note.run, launched.choice.model)
+                tasks.start_soon(printer.note.run, opened.model)
                 tasks.start_soon(_handle_signals, session, printer)
                 if self._arguments.input_format == "stream-json":
-                    tasks.start_soon(self._feed, session, sender)
+                    tasks.start_soon(self._feed, opened, sender)
                 else:
                     sender.close()
-                failure = await self._run_prompts(session, receiver)
-                _report_open(session)
+                failure = await self._run_prompts(opened, receiver)
+                if opened.local is not None:
+                    _report_open(opened.local)
                 tasks.cancel_scope.cancel()
             printer.note.end()
         printer.check()
@@ -153,15 +155,20 @@ class _PrintJob:
             return _SCHEMA_FAILED
         return self._code
 
+    def _open(self) -> AbstractAsyncContextManager[PrintSession]:
+        if self._arguments.connect:
+            return open_on_server(self._arguments, self._printer)
+        return open_local(self._arguments, self._spec, self._printer)
+
     async def _run_prompts(
-        self, session: InteractiveSession, prompts: MemoryObjectReceiveStream[PromptInput]
+        self, opened: PrintSession, prompts: MemoryObjectReceiveStream[PromptInput]
     ) -> ClewError | None:
         """Run the prompts one after the other; returns the last failure."""
         failure: ClewError | None = None
         async with prompts:
             async for prompt in prompts:
                 self._printer.begin_prompt()
-                failure = await self._attempt(session, prompt)
+                failure = await self._attempt(opened, prompt)
                 if self._is_over:
                     break
                 if failure is None or self._printer.style != "text":
@@ -175,12 +182,15 @@ class _PrintJob:
         printer = self._printer
         return bool(printer.left_by or printer.is_lost or self._usage_error is not None)
 
-    async def _attempt(self, session: InteractiveSession, prompt: PromptInput) -> ClewError | None:
+    async def _attempt(self, opened: PrintSession, prompt: PromptInput) -> ClewError | None:
         try:
-            await self._execute(session, prompt)
-            await self._finish_agents(session)
+            await self._execute(opened.client, prompt)
+            if opened.local is not None:
+                await self._finish_agents(opened.local)
         except ClewError as error:
             return error
+        finally:
+            await opened.drain()
         return None
 
     async def _finish_agents(self, session: InteractiveSession) -> None:
@@ -227,20 +237,20 @@ class _PrintJob:
         self._printer.show_value(answer.value)
 
     async def _feed(
-        self, session: InteractiveSession, prompts: MemoryObjectSendStream[PromptInput]
+        self, opened: PrintSession, prompts: MemoryObjectSendStream[PromptInput]
     ) -> None:
         """Pass the lines of standard input on; at its end, open permission requests are denied."""
         from clew.cli.input_stream import apply_line, read_input  # noqa: PLC0415 - seldom needed
 
-        detach = session.on("permission_request", lambda _: None)
+        stop_answering = opened.start_answering()
         try:
             async for line in read_input(sys.stdin.fileno()):
-                apply_line(line, session, prompts.send_nowait)
+                await apply_line(line, opened.client, prompts.send_nowait)
         except UsageError as error:
             self._usage_error = error
-            session.abort()
+            opened.client.abort()
         finally:
-            detach()
+            stop_answering()
             prompts.close()
 
 

@@ -4,18 +4,24 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+
+import anyio
 
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
+from clew.sdk.opened_session import OpenedSession, open_local
+from clew.sdk.resume import list_resumable
 from clew.sdk.settings import LoadedSettings, ProjectSettings
-from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Notice
 from clew.tui.picker import Row, can_draw, pick
 from clew.tui.program import (
+    MAX_SESSIONS,
     ProgramOptions,
     choose_session,
     line_width,
@@ -43,21 +49,44 @@ def run_prompt(arguments: Namespace) -> int:
 def _run_prompt(arguments: Namespace) -> int:
     environ = own_environment(arguments)
     plain = bool(arguments.plain)
+    if arguments.connect:
+        return _run_remote(arguments, ProgramOptions(environ=environ, plain=plain))
     ask_to_trust(working_folder(), plain=plain, environ=environ)
 
-    def spec_for(session_id: str, *, again: bool) -> SessionSpec:
+    def open_session(session_id: str, *, again: bool) -> AbstractAsyncContextManager[OpenedSession]:
         if again:
             arguments.resume = arguments.fork = None
             arguments.latest = False
-        return session_spec(arguments, resume=session_id)
+        return open_local(session_spec(arguments, resume=session_id), environ)
 
     options = ProgramOptions(environ=environ, plain=plain)
     if arguments.resume == "":
-        arguments.resume = choose_session(options)
+        find = partial(list_resumable, working_folder(), environ, limit=MAX_SESSIONS)
+        arguments.resume = choose_session(anyio.run(find), options)
         if arguments.resume is None:
             return 0
-    first = (arguments.start or "").strip()
-    return run(spec_for, replace(options, first=first))
+    return run(open_session, replace(options, first=_first_line(arguments)))
+
+
+def _run_remote(arguments: Namespace, options: ProgramOptions) -> int:
+    from clew.cli.remote import connect, list_remote, remote_choice  # noqa: PLC0415 - seldom needed
+    from clew.sdk.remote.opened import RemoteChoice, open_remote  # noqa: PLC0415
+
+    def open_session(session_id: str, *, again: bool) -> AbstractAsyncContextManager[OpenedSession]:
+        choice = remote_choice(arguments)
+        if again:
+            choice = RemoteChoice(resume=session_id, request=choice.request)
+        return open_remote(connect(arguments), choice)
+
+    if arguments.resume == "":
+        arguments.resume = choose_session(anyio.run(list_remote, connect(arguments)), options)
+        if arguments.resume is None:
+            return 0
+    return run(open_session, replace(options, first=_first_line(arguments)))
+
+
+def _first_line(arguments: Namespace) -> str:
+    return (arguments.start or "").strip()
 
 
 def ask_to_trust(

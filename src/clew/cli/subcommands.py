@@ -22,7 +22,7 @@ SUMMARIES = {
     "permissions": "show what was decided",
     "plugin": "install plugins",
     "schedule": "run prompts regularly",
-    "serve": "serve sessions over HTTP",
+    "serve": "serve sessions via HTTP",
     "sessions": "manage stored sessions",
     "simulate": "compare strategies",
     "worker": "run durable agents",

@@ -1,4 +1,4 @@
-"""A note on the terminal while print mode waits for the first words of a model."""
+"""A note on the terminal while a command waits for the first words of a model, or a server."""
 
 import sys
 import time
@@ -33,20 +33,20 @@ class WaitNote:
         self._is_shown = False
         self._is_over = not self._stream.isatty()
 
-    async def run(self, model: str) -> None:
+    async def run(self, name: str) -> None:
         """Update the note until the task is cancelled."""
         while not self._is_over:
             await anyio.sleep(_TICK)
-            self.update(model)
+            self.update(name)
 
-    def update(self, model: str) -> None:
+    def update(self, name: str) -> None:
         """Write the note if there was no output for a while."""
         waited = self._clock() - self._since
         if self._is_over or waited < _QUIET:
             return
         self._is_shown = True
-        name = sanitize_line(model, _MAX_NAME)
-        self._stream.write(f"{_ERASE}waiting for {name} … {waited:.0f} s")
+        shown = sanitize_line(name, _MAX_NAME)
+        self._stream.write(f"{_ERASE}waiting for {shown} … {waited:.0f} s")
         self._stream.flush()
 
     def restart(self) -> None:

@@ -72,7 +72,8 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     todos: tuple[TodoItem, ...] = ()
     """The todo list; compactions keep it."""
     anchor: Anchor | None = None
-    """None if a compaction, clear or undo came after the last count."""
+    """None if a compaction or a clear came after the last count. An undo brings back the count
+    from before the change that it takes back."""
     calibration: Calibration = Calibration()
     """How tokens follow from units, learned from all counts so far."""
     meter: Meter = text_units
@@ -227,8 +228,6 @@ def _apply(view: View, entry: Entry) -> View:
             )
         case ReasoningDropped(targets=targets):
             return replace(view, items=Items(_strip_items(view, frozenset(targets))), anchor=None)
-        case Undone():
-            return replace(view, anchor=None)
         case Rewound():
             return replace(view, undoable=(*view.undoable, entry_id))
         case other:

@@ -21,6 +21,7 @@ from clew.core.ids import EntryId
 
 _INTERVAL = 128
 """Entries after which a view is kept."""
+_UNDOABLE = (Compacted, ResultsCleared, Cleared)
 
 
 class _KeptView(Struct, frozen=True, kw_only=True):
@@ -49,19 +50,16 @@ class ViewLog:
     def apply(self, entries: Sequence[Entry], index: int) -> View:
         """Return the view after the entry at `index`; call it for each index in order."""
         entry = entries[index]
-        match entry.body:
-            case Undone() | Rewound():
-                self._withdrawals.append(entry)
-                self.view = self._fold_again(entries, index)
-            case Compacted() | ResultsCleared() | Cleared():
-                self._keep(index)
-                self.view = self.view.apply(entry)
-            case body:
-                if index - self._kept[-1].index >= _INTERVAL:
-                    self._keep(index)
-                self.view = self.view.apply(entry)
-                if isinstance(body, MessageAdded):
-                    self._message_id = entry.id
+        body = entry.body
+        if isinstance(body, Undone | Rewound):
+            self._withdrawals.append(entry)
+            self.view = self._fold_again(entries, index)
+            return self.view
+        if index - self._kept[-1].index >= _INTERVAL or isinstance(body, _UNDOABLE):
+            self._keep(index)
+        if isinstance(body, MessageAdded):
+            self._message_id = entry.id
+        self.view = self.view.apply(entry)
         return self.view
 
     def _keep(self, index: int) -> None:

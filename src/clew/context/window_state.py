@@ -13,7 +13,7 @@ def compute_state(
     """Compare the size of `view` with `window`.
 
     If the provider counted the whole view, the number is exact. The estimate of later
-    messages is added to the count. A count from before a compaction, clear or undo is not
+    messages is added to the count. A count from before a compaction or a clear is not
     used. The result is never below `floor`.
     """
     used = max(count_tokens(view), floor)

@@ -171,7 +171,9 @@ class SessionCommandHost:
         """The subagents of the session."""
         return self.parts.agents
 
-    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+    async def run_plugin_action(
+        self, words: Sequence[str], *, agreed: bool, in_project: bool
+    ) -> CommandResult:
         """Carry out an action of `/plugin`.
 
         Raises:
@@ -182,7 +184,7 @@ class SessionCommandHost:
 
             blueprint = self.parts.blueprint
             self._plugin_dialog = PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
-        return await self._plugin_dialog.run(words, agreed=agreed)
+        return await self._plugin_dialog.run(words, agreed=agreed, in_project=in_project)
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.

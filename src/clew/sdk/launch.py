@@ -53,6 +53,15 @@ class LaunchedSession:
         """Return the secrets that the session knows: the keys of providers, and what you named."""
         return self.session.session.state.tool_context.redact_values or ()
 
+    async def save(self) -> None:
+        """Store a new session before its first message, for clients that return to it by its id.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        await self.session.session.journal.save()
+        await self.session.set_name(self.session.get_name())
+
     def take_sandbox_notice(self) -> str:
         """Return what commands can do, unless this user was told so before."""
         return take_notice(self.home, "sandbox", self.sandbox)

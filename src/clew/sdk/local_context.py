@@ -149,18 +149,8 @@ class LocalContext:
         lookups: bool = True,
     ) -> ContextSimulation:
         """Simulate this session under several strategies, in a thread."""
-        # Imported here because few sessions are ever simulated, and it loads much.
-        from clew.sdk.simulation import (  # noqa: PLC0415
-            SCENARIOS,
-            SimulationOptions,
-            simulate_journal,
-        )
-
         session = await self._open()
         entries, model = session.journal.entries[:], session.journal.view.setup.model
-        options = SimulationOptions.of(
-            strategies or SCENARIOS, window=window, max_tokens=max_tokens, lookups=lookups
-        )
         cancelled: list[bool] = []
 
         def check(*_: object) -> None:
@@ -168,9 +158,18 @@ class LocalContext:
                 raise AbortError("the simulation was cancelled")
 
         def run() -> ContextSimulation:
-            return make_simulation(
-                simulate_journal(entries, model, options, observe=check), options
+            # Imported here because few sessions are ever simulated, and it loads much.
+            from clew.sdk.simulation import (  # noqa: PLC0415
+                SCENARIOS,
+                SimulationOptions,
+                simulate_journal,
             )
+
+            options = SimulationOptions.of(
+                strategies or SCENARIOS, window=window, max_tokens=max_tokens, lookups=lookups
+            )
+            done = simulate_journal(entries, model, options, observe=check)
+            return make_simulation(done, options)
 
         try:
             return await to_thread.run_sync(run, abandon_on_cancel=True)

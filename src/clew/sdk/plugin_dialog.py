@@ -1,5 +1,6 @@
 """`/plugin` in a session: the actions of `clew plugin`, with a second command as the answer."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from clew.extensions.commands.protocol import CommandResult
 from clew.sdk import plugin_actions
 from clew.sdk.folders import Homes
 from clew.sdk.plugin_actions import PluginReply, format_preparation
-from clew.sdk.plugins import Plugins, Preparation
+from clew.sdk.plugins import Plugins, Preparation, Scope
 
 
 class PluginDialog:
@@ -32,8 +33,15 @@ class PluginDialog:
         self._shown: dict[str, str] = {}
         """The content of each plugin that was shown, by its id."""
 
-    async def run(self, words: Sequence[str], *, agreed: bool) -> CommandResult:
+    async def run(
+        self, words: Sequence[str], *, agreed: bool, in_project: bool = False
+    ) -> CommandResult:
         """Carry out one action.
+
+        Args:
+            words: The action and its arguments.
+            agreed: True when the user agrees to what a plugin adds.
+            in_project: True for a plugin of this project instead of the user's own.
 
         Raises:
             SessionError: Words are missing, or there are too many.
@@ -47,28 +55,33 @@ class PluginDialog:
             self._shown[prepared.id] = prepared.content
             return agreed and known in (None, prepared.content)
 
-        reply = await self._run(words, agree)
+        scope: Scope | None = "project" if in_project else None
+        reply = await self._run(words, agree, scope)
         data = redact(reply.data)
         if lines and not reply.success:
-            action = "install" if words[0] == "install" else "update"
-            again = " ".join(words[1:])
-            agree_with = f"to agree, type: /plugin {action} --yes {again}".rstrip()
+            flags = "--yes --project" if in_project else "--yes"
+            again = shlex.join(words[1:])
+            agree_with = f"to agree, type: /plugin {words[0]} {flags} {again}".rstrip()
             return CommandResult("\n".join((*lines, agree_with)), data=data)
         return CommandResult("\n".join((*lines, *reply.lines)), success=reply.success, data=data)
 
-    async def _run(self, words: Sequence[str], agree: plugin_actions.Agree) -> PluginReply:
+    async def _run(
+        self, words: Sequence[str], agree: plugin_actions.Agree, scope: Scope | None
+    ) -> PluginReply:
         plugins = self._plugins
         match list(words):
             case ["install", text]:
-                return await plugin_actions.install(plugins, text, agree=agree)
+                return await plugin_actions.install(
+                    plugins, text, agree=agree, scope=scope or "user"
+                )
             case ["update", *names]:
                 return await plugin_actions.update(plugins, names, agree=agree)
             case ["marketplace", *rest]:
                 return await self._run_marketplace(rest)
             case _:
-                return await to_thread.run_sync(self._run_local, list(words))
+                return await to_thread.run_sync(self._run_local, list(words), scope)
 
-    def _run_local(self, words: list[str]) -> PluginReply:
+    def _run_local(self, words: list[str], scope: Scope | None) -> PluginReply:
         plugins = self._plugins
         match words:
             case ["list"]:
@@ -76,9 +89,10 @@ class PluginDialog:
             case ["show", name]:
                 return plugin_actions.show(plugins, name)
             case ["remove", name]:
-                return plugin_actions.remove(plugins, name)
+                return plugin_actions.remove(plugins, name, scope=scope)
             case ["enable" | "disable" as action, name]:
-                return plugin_actions.switch(plugins, name, enabled=action == "enable")
+                enabled = action == "enable"
+                return plugin_actions.switch(plugins, name, enabled=enabled, scope=scope)
             case ["validate", *paths] if len(paths) <= 1:
                 return plugin_actions.validate(plugins, self._cwd / (paths[0] if paths else "."))
             case _:

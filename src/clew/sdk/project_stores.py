@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from clew.core.errors import ConfigError, SessionNotFound
+from clew.core.errors import AccessDenied, ConfigError, SessionNotFound
 from clew.core.ids import SessionId
 from clew.core.text import one_line
 from clew.sdk.folders import Homes
@@ -52,7 +52,8 @@ class ProjectStores:
         """Return the folder of a new session.
 
         Raises:
-            ConfigError: It does not exist, or is not below one of the roots.
+            AccessDenied: It is not below one of the roots.
+            ConfigError: It does not exist.
         """
         folder = self._roots[0] / cwd
         try:
@@ -62,7 +63,7 @@ class ProjectStores:
             resolved, is_folder = folder, False
         if not self._is_served(resolved):
             roots = ", ".join(map(str, self._roots))
-            raise ConfigError(
+            raise AccessDenied(
                 f"{one_line(str(folder), _SHOWN)} is not below a folder that is served: {roots}"
             )
         if not is_folder:

@@ -31,6 +31,11 @@ class SessionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     questions: int = 0
     """Permission requests that wait for an answer."""
 
+    @property
+    def heading(self) -> str:
+        """The name of the session, or else its first words."""
+        return self.name or self.title
+
 
 class SessionPage(Struct, frozen=True, kw_only=True):
     """A page of the list of sessions."""

@@ -27,6 +27,8 @@ from clew.server.routes import ROUTES
 from clew.server.service import Service
 from clew.server.static import add_page
 
+_SESSION_ID = "{session_id:(?!search(?:/|$))[^{}/]+}"
+"""Any id but the word that stands in the same place of another route."""
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -83,7 +85,8 @@ def make_app(state: ServerState) -> web.Application:
     if state.access is not None:
         state.access.install(app)
     for route in ROUTES:
-        app.router.add_route(route.method, BASE + route.path, _make_handler(route, state))
+        path = route.path.replace("{session_id}", _SESSION_ID)
+        app.router.add_route(route.method, BASE + path, _make_handler(route, state))
     add_page(app)
     return app
 

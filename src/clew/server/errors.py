@@ -6,9 +6,11 @@ import msgspec
 from aiohttp import web
 
 from clew.core.errors import (
+    AccessDenied,
     AlreadyRunning,
     ClewError,
     ConfigError,
+    ContextError,
     EventsExpired,
     ProviderError,
     QueueFull,
@@ -19,6 +21,7 @@ from clew.core.errors import (
     StoreError,
     TaskNotFound,
     UnknownCommand,
+    UnknownModel,
 )
 from clew.sdk.client_json import ErrorBody, encode_error
 
@@ -28,14 +31,18 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (SessionNotFound, 404),
     (TaskNotFound, 404),
     (UnknownCommand, 404),
+    (UnknownModel, 404),
+    (AccessDenied, 403),
     (EventsExpired, 410),
     (QueueFull, 409),
     (AlreadyRunning, 409),
     (SessionBusy, 409),
     (SessionClosed, 409),
+    (ContextError, 409),
     (StoreError, 503),
     (ProviderError, 502),
-    (ConfigError, 400),
+    (ConfigError, 409),
+    (ContextError, 409),
     (SessionError, 409),
 )
 """The first class that an error is an instance of decides."""

@@ -2,26 +2,59 @@
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from clew.core.errors import SessionBusy
+from clew.core.events import Envelope
 from clew.sdk.launch import launch
 from clew.sdk.project_stores import ProjectStores
 from clew.sdk.session import InteractiveSession
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
-from clew.server.envelope_cache import EnvelopeCache
 from clew.server.errors import RequestError
 from clew.server.options import ServerOptions
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_CHECK = 30.0
+_ENCODED = 512
+
+
+class EnvelopeCache:
+    """Encodes each envelope of a session once for all clients, and keeps the newest."""
+
+    def __init__(self, size: int = _ENCODED) -> None:
+        self._size = size
+        self._frames: OrderedDict[int, bytes] = OrderedDict()
+        self._encoder = msgspec.json.Encoder()
+
+    def encode_event(self, envelope: Envelope) -> bytes:
+        """Return an envelope as a server-sent event."""
+        frame = self._frames.get(envelope.seq)
+        if frame is None:
+            data = self._encoder.encode(envelope)
+            head = f"id: {envelope.seq}\nevent: {envelope.name}\ndata: ".encode()
+            frame = self._frames[envelope.seq] = b"".join((head, data, b"\n\n"))
+            if len(self._frames) > self._size:
+                self._frames.popitem(last=False)
+        return frame
+
+    def encode_message(self, envelope: Envelope) -> bytes:
+        """Return an envelope as a WebSocket message."""
+        frame = self.encode_event(envelope)
+        start = frame.index(b"\ndata: ") + len(b"\ndata: ")
+        return b"".join((b'{"type":"event","envelope":', frame[start:-2], b"}"))
+
+    def join_events(self, envelopes: Sequence[Envelope]) -> bytes:
+        """Return several envelopes as server-sent events."""
+        return b"".join(map(self.encode_event, envelopes))
 
 
 class LiveSession:
@@ -200,6 +233,7 @@ class LiveSessions:
                 place=place,
                 services={"wait_for_answers": True},
             ) as launched:
+                await launched.save()
                 live = self._register(launched.session)
                 task_status.started(live)
                 await live.closing.wait()

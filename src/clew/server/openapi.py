@@ -8,7 +8,7 @@ import msgspec
 from clew._version import __version__
 from clew.sdk.client_json import ErrorBody
 from clew.server.event_stream import EVENT_STREAM
-from clew.server.route import BASE, JSON, AnyRoute
+from clew.server.route import BASE, JSON, AnyRoute, fill_example
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -29,6 +29,16 @@ _ERRORS = {
     502: "The provider of the model failed.",
     503: "The server or the store of sessions cannot take this now; try again later.",
 }
+_SAMPLES = {
+    "group_id": "group-5d1c07aa",
+    "model": "anthropic/claude-sonnet-5",
+    "request_id": "0c9be1f7a2d3",
+    "seq": "1794843046188",
+    "session_id": "3f2a9c1b7d4e",
+    "task_id": "agent-9f2108e1",
+    "entry_id": "12",
+}
+"""What the examples of the document say where a client has values of its own."""
 _ALWAYS = (401, 403, 408, 429, 503)
 _WITH_PARAMS = (400,)
 _WITH_BODY = (400, 413, 415)
@@ -45,6 +55,9 @@ def make_document(routes: Sequence[AnyRoute]) -> Schema:
         kinds, ref_template=_REF, schema_hook=_describe_object
     )
     found = dict(zip(map(_key, kinds), schemas, strict=True))
+    for route in routes:
+        if route.body is not None:
+            _loosen_tags(found[_key(route.body)], components)
     addresses = {_name(found[_key(route.params)]) for route in routes}
     paths: dict[str, Schema] = {}
     for route in routes:
@@ -71,6 +84,16 @@ def _describe_object(kind: type) -> Schema:
     if kind is object:
         return {"description": "Any JSON value."}
     raise NotImplementedError(f"{kind} has no schema")
+
+
+def _loosen_tags(schema: Schema, components: Mapping[str, Schema]) -> None:
+    """Make the tags of values optional that can have one type only: decoders do not need them."""
+    body = components[_name(schema)]
+    for field in body["properties"].values():
+        kind = components.get(_name(field.get("items", field)), {})
+        for name, content in kind.get("properties", {}).items():
+            if len(content.get("enum", ())) == 1 and name in kind["required"]:
+                kind["required"] = [one for one in kind["required"] if one != name]
 
 
 def _list_kinds(route: AnyRoute) -> Iterable[Any]:
@@ -104,7 +127,7 @@ def _describe(
     if route.body is not None:
         media: Schema = {"schema": found[_key(route.body)]}
         if route.example.body is not None:
-            media["example"] = route.example.body
+            media["example"] = fill_example(route.example.body, _SAMPLES)
         required = bool(components[_name(found[_key(route.body)])].get("required"))
         operation["requestBody"] = {"content": {JSON: media}, "required": required}
     if route.open_to_all:
@@ -123,7 +146,8 @@ def _list_parameters(route: AnyRoute, address: Schema) -> list[Schema]:
             "schema": _drop_null(schema),
         }
         if name in route.example.query:
-            parameter["example"] = _read_example(route.example.query[name])
+            text = fill_example(route.example.query[name], _SAMPLES)
+            parameter["example"] = int(text) if text.isdecimal() else text
         parameters.append(parameter)
     return parameters
 
@@ -135,10 +159,6 @@ def _drop_null(schema: Schema) -> Schema:
         return schema
     rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
     return {**choices[0], **rest}
-
-
-def _read_example(text: str) -> object:
-    return int(text) if text.isdecimal() else text
 
 
 def _list_responses(

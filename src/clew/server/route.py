@@ -58,6 +58,19 @@ class Example:
     body: object = None
 
 
+def fill_example(value: Any, values: Mapping[str, str]) -> Any:
+    """Return a part of an example with these values in place of the words in braces."""
+    match value:
+        case str():
+            return value.format_map(values)
+        case Mapping():
+            return {key: fill_example(one, values) for key, one in value.items()}
+        case list():
+            return [fill_example(one, values) for one in value]
+        case _:
+            return value
+
+
 Handler: TypeAlias = Callable[[Call[P, B]], Awaitable[object]]
 
 

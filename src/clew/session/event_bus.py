@@ -166,22 +166,13 @@ class EventBus:
             EventsExpired: While iterating, the buffer does not reach back that far, or the
                 number is not of this session. Take a new snapshot and continue from its `seq`.
         """
-        return self._stream(self.seq if after is None else after, answering=answering)
+        return _stream(self, self.seq if after is None else after, answering=answering)
 
     def close(self) -> None:
         """End all streams; listeners stay subscribed."""
         self._closed = True
         if self._wakeup is not None:
             self._wakeup.set()
-
-    async def _stream(self, position: int, *, answering: bool) -> AsyncGenerator[Envelope, None]:
-        with self.attach(answering=answering):
-            while True:
-                for envelope in self.read(position):
-                    position = envelope.seq
-                    yield envelope
-                if not await self.wait(position):
-                    return
 
     @contextmanager
     def attach(self, *, answering: bool = True) -> Iterator[None]:
@@ -209,11 +200,7 @@ class EventBus:
             self._buffer = deque(maxlen=self._capacity)
 
     def read(self, position: int) -> list[Envelope]:
-        """Return the events after that number that there are now.
-
-        Raises:
-            EventsExpired: As `events` does.
-        """
+        """Return the events after that number that there are now; raises as `events` does."""
         buffered = self._buffer or ()
         missed = self._seq - position
         if missed < 0 or missed > len(buffered):
@@ -256,6 +243,18 @@ class EventBus:
                 _call(one.call, event, envelope)
         for one in everybody:
             _call(one.call, envelope, envelope)
+
+
+async def _stream(
+    bus: EventBus, position: int, *, answering: bool
+) -> AsyncGenerator[Envelope, None]:
+    with bus.attach(answering=answering):
+        while True:
+            for envelope in bus.read(position):
+                position = envelope.seq
+                yield envelope
+            if not await bus.wait(position):
+                return
 
 
 def _call(listener: Listener, argument: Event | Envelope, envelope: Envelope) -> None:

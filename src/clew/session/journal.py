@@ -94,10 +94,7 @@ class Journal:
         clock: Clock = time.time,
         meter: Meter = text_units,
     ) -> "Journal":
-        """Reopen the session with that id, or create it if the store does not have it.
-
-        Without `session_id`, the session is new; `new_id` is its id.
-        """
+        """Reopen a session, or create it with that id, or with `new_id`, if it is not stored."""
         if session_id is not None:
             try:
                 return await cls.reopen(store, session_id, clock=clock, meter=meter)
@@ -162,16 +159,13 @@ class Journal:
         A message that would come between a call and its result is written after failed results
         for the open calls. Setup and mode of a new session are written with its first message.
 
-        Raises:
-            SessionError: The session is not open, or the body cannot be stored.
-            StoreError: The store failed; the journal is as it was.
+        Raises `SessionError` if the session is not open or the body cannot be stored, and
+        `StoreError` if the store failed; the journal is as it was then.
         """
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         body = _storable(body)
-        if not self.lock.try_acquire():
-            await self.lock.wait()
-        try:
+        async with self.lock:
             if self._in_doubt:
                 await self._reload()
             missing = _make_missing_results(self.view.items, body)
@@ -187,12 +181,17 @@ class Journal:
             self.call_ids.update(call_ids_of(body))
             if (spent := spending_of(body)) is not NO_SPENDING:
                 self.spending += spent
-        finally:
-            self.lock.release()
         self._announce()
         if is_snapshot_due(self._saved, self._kept):
             await self._save_snapshot()
         return entry
+
+    async def save(self) -> None:
+        """Store a new session without waiting for its first message; raises `StoreError`."""
+        async with self.lock:
+            if not self._saved and self.entries:
+                await self._save([])
+        self._announce()
 
     def _announce(self) -> None:
         """Call `on_entry` for the entries that are on disk, each once."""

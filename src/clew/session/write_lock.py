@@ -42,6 +42,13 @@ class WriteLock:
                 self._waiting.remove(turn)
             raise
 
+    async def __aenter__(self) -> None:
+        if not self.try_acquire():
+            await self.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
     async def settle(self) -> None:
         """Wait until nobody writes; does not wait at all if that is so."""
         while self._is_held:

@@ -9,25 +9,22 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from clew.core.events import EntryAdded, Envelope
+from clew.core.errors import EventsExpired, ServerUnreachable
+from clew.core.events import EntryAdded, Envelope, Warned
 from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
-from clew.sdk.client import SessionClient, SessionSnapshot
+from clew.sdk.client import SessionSnapshot
 from clew.sdk.folders import user_folder, working_folder
-from clew.sdk.launch import LaunchedSession, launch
+from clew.sdk.opened_session import ListedSession, OpenedSession, OpenSession
 from clew.sdk.prompt_history import PromptHistory
-from clew.sdk.resume import list_resumable
-from clew.sdk.session_admin import StoredSession
-from clew.sdk.spec import SessionSpec
 from clew.tui.blocks import Block, Notice
 from clew.tui.leave import Leave, Open, Pick
 from clew.tui.options import load_options
@@ -37,7 +34,7 @@ from clew.tui.signals import exit_code, handle_signals
 from clew.tui.standard_output import wait_for_reader_exit, write_out
 from clew.tui.theme import Theme, make_theme, wants_colours
 
-_MAX_SESSIONS: Final = 50
+MAX_SESSIONS: Final = 50
 _MAX_HEADING: Final = 60
 _WIDE: Final = 1_000
 """The width of lines where standard output is not a terminal: nobody wraps them."""
@@ -55,32 +52,22 @@ class ProgramOptions:
     """A line to carry out at the start."""
 
 
-class SpecFor(Protocol):
-    """Returns which session to open."""
-
-    def __call__(self, session_id: str, *, again: bool) -> SessionSpec:
-        """Return the session with that id; for an empty one, the one the user asked for.
-
-        Args:
-            session_id: The session.
-            again: True when another session was open before: an empty id is a new session then.
-        """
-        ...
-
-
-def run(spec_for: SpecFor, options: ProgramOptions) -> int:
+def run(open_session: OpenSession, options: ProgramOptions) -> int:
     """Run sessions until the user leaves; returns the exit code.
 
     Args:
-        spec_for: Returns which session to open.
+        open_session: Opens them.
         options: How to run it.
+
+    Raises:
+        ServerUnreachable: The session is on a server that does not answer any more.
     """
     session_id, first, again = "", options.first, False
     is_live = not options.plain and can_draw(os.environ.get("TERM", ""))
     with silence_keyboard() if is_live else nullcontext(), start_blocking_portal() as portal:
         while True:
             program = _Program(portal, options, first=first)
-            leave = program.run(spec_for(session_id, again=again), again=again)
+            leave = program.run(open_session(session_id, again=again), again=again)
             if program.left_by:
                 return exit_code(program.left_by)
             if not isinstance(leave, Open):
@@ -126,27 +113,29 @@ class _Program:
         self.left_by = 0
         """The signal that ended the program; 0 when the user left."""
         self._has_entries = False
+        self._lost: EventsExpired | ServerUnreachable | None = None
+        """Why the events of the session ended before the user left."""
 
-    def run(self, spec: SessionSpec, *, again: bool) -> Leave:
+    def run(self, opening: AbstractAsyncContextManager[OpenedSession], *, again: bool) -> Leave:
         """Run the session; returns what comes next."""
-        early: list[Envelope] = []
-        opening = launch(spec, on_envelope=early.append, environ=self._options.environ)
-        with self._portal.wrap_async_context_manager(opening) as launched:
-            now = self._portal.call(launched.session.snapshot)
-            self._has_entries = launched.resumed
+        with self._portal.wrap_async_context_manager(opening) as opened:
+            now = self._portal.call(opened.client.snapshot)
+            self._has_entries = opened.resumed
             run = self._run_live if self._is_live else self._run_plain
-            blocks = list(greet(launched, now, again=again))
-            leave = run(launched, now, blocks, [one for one in early if one.seq <= now.seq])
+            leave = run(opened, now, list(greet(opened, now, again=again)))
+            if isinstance(self._lost, EventsExpired):
+                return Open(now.session_id)
             if self._has_entries and not isinstance(leave, Open):
-                write_out(f"resume with: clew --resume {now.session_id}\n")
+                write_out(f"resume with: clew {opened.resume_flags} {now.session_id}\n")
+            if self._lost is not None:
+                raise self._lost
             return leave
 
     def _run_live(
         self,
-        launched: LaunchedSession,
+        opened: OpenedSession,
         now: SessionSnapshot,
         blocks: Sequence[Block],
-        early: Sequence[Envelope],
     ) -> Leave:
         # Slow to load: not for `--plain` and pipes.
         from clew.tui.app import App, AppOptions  # noqa: PLC0415
@@ -155,9 +144,9 @@ class _Program:
 
         terminal = open_terminal(os.environ)
         app = App(
-            launched.session,
+            opened.client,
             self._portal.start_task_soon,
-            history=PromptHistory(user_folder() / "history", launched.list_secrets),
+            history=PromptHistory(user_folder() / "history", opened.list_secrets),
             folder=Path(now.cwd),
             terminal=terminal,
             options=AppOptions(
@@ -170,7 +159,7 @@ class _Program:
         for block in blocks:
             app.show(block)
         app.start(now)
-        with self._attach(launched.session, now, app.receive, early):
+        with self._attach(opened, now, app.receive, app.hang_up):
             while True:
                 with read_typeahead() as keys:
                     app.type_ahead(keys)
@@ -179,18 +168,17 @@ class _Program:
                 self._first = ""
                 if not isinstance(leave, Pick):
                     return leave
-                if (other := self._pick(launched, leave.candidates)) is not None:
+                if (other := self._pick(opened, leave.candidates)) is not None:
                     return Open(other)
 
     def _run_plain(
         self,
-        launched: LaunchedSession,
+        opened: OpenedSession,
         now: SessionSnapshot,
         blocks: Sequence[Block],
-        early: Sequence[Envelope],
     ) -> Leave:
         app = PlainApp(
-            launched.session, self._portal.start_task_soon, theme=self._theme, width=line_width
+            opened.client, self._portal.start_task_soon, theme=self._theme, width=line_width
         )
         for block in blocks:
             app.show(block)
@@ -198,13 +186,13 @@ class _Program:
 
         async def watch() -> None:
             app.lose(await wait_for_reader_exit())
-            launched.session.abort()
+            opened.client.abort()
 
         before = signal.signal(signal.SIGINT, app.interrupt)
         watcher = self._portal.start_task_soon(watch)
         try:
             with (
-                self._attach(launched.session, now, app.receive, early),
+                self._attach(opened, now, app.receive),
                 handle_signals(lambda number, _: self._hang_up(number, app.hang_up)),
             ):
                 while True:
@@ -212,7 +200,7 @@ class _Program:
                     self._first = ""
                     if not isinstance(leave, Pick):
                         return leave
-                    other = self._pick(launched, leave.candidates, read=app.read_line)
+                    other = self._pick(opened, leave.candidates, read=app.read_line)
                     if other is not None:
                         return Open(other)
         finally:
@@ -222,21 +210,35 @@ class _Program:
     @contextmanager
     def _attach(
         self,
-        client: SessionClient,
+        opened: OpenedSession,
         now: SessionSnapshot,
         receive: Callable[[Envelope], None],
-        early: Sequence[Envelope],
+        leave: Callable[[], None] = lambda: None,
     ) -> Iterator[None]:
-        """Bring the session's events to the application in the `with` block."""
+        """Bring the session's events to the application in the `with` block.
+
+        A session that is out of reach for good ends the application.
+        """
+
+        def notify(text: str) -> None:
+            event, at = Warned(text), time.time()
+            receive(Envelope(seq=now.seq, session_id=now.session_id, at=at, event=event))
 
         async def pump() -> None:
-            async with aclosing(client.events(after=now.seq)) as events:
-                async for envelope in events:
-                    self._has_entries |= isinstance(envelope.event, EntryAdded)
-                    receive(envelope)
+            try:
+                async with aclosing(opened.client.events(after=now.seq)) as events:
+                    async for envelope in events:
+                        self._has_entries |= isinstance(envelope.event, EntryAdded)
+                        receive(envelope)
+            except (EventsExpired, ServerUnreachable) as error:
+                self._lost = error
+                notify(str(error))
+                leave()
 
-        for envelope in early:
-            receive(envelope)
+        for envelope in opened.early:
+            if envelope.seq <= now.seq:
+                receive(envelope)
+        opened.listen(notify)
         pumping = self._portal.start_task_soon(pump)
         try:
             yield
@@ -249,14 +251,14 @@ class _Program:
 
     def _pick(
         self,
-        launched: LaunchedSession,
+        opened: OpenedSession,
         candidates: tuple[str, ...],
         *,
         read: Callable[[str], str] = input,
     ) -> str | None:
         """List sessions and ask which one to open; an empty id is a new one, None is to stay."""
-        found = self._portal.call(launched.other_sessions)
-        records = [one for one in found if not candidates or one.id in candidates][:_MAX_SESSIONS]
+        found = self._portal.call(opened.other_sessions)
+        records = [one for one in found if not candidates or one.id in candidates][:MAX_SESSIONS]
         if not records:
             write_out("there are no other sessions in this folder\n")
             return None
@@ -273,21 +275,20 @@ class _Program:
         return records[place].id if place < len(records) else ""
 
 
-def choose_session(options: ProgramOptions) -> str | None:
-    """Let the user choose one of the folder's sessions; None if there is none, or no choice."""
-    find = partial(list_resumable, working_folder(), options.environ, limit=_MAX_SESSIONS)
-    records = anyio.run(find)
+def choose_session(found: Sequence[ListedSession], options: ProgramOptions) -> str | None:
+    """Let the user choose one of these sessions; None if there is none, or no choice."""
     live = not options.plain and can_draw(os.environ.get("TERM", ""))
     theme = terminal_theme(plain=not live)
-    if not records:
-        write_out("there are no sessions in this folder yet; clew starts one\n")
+    if not found:
+        write_out("there are no sessions here yet; clew starts one\n")
         return None
+    records = found[:MAX_SESSIONS]
     rows = [Row(describe_session(record)) for record in records]
     place = pick("Which session do you want to resume?", rows, theme=theme, live=live)
     return None if place is None else records[place].id
 
 
-def describe_session(record: StoredSession) -> str:
+def describe_session(record: ListedSession) -> str:
     """Return a stored session on one line: its title, size and age."""
     title = sanitize_line(record.heading, _MAX_HEADING) or record.id
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.updated_at))
@@ -306,20 +307,17 @@ def line_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
 
 
-def greet(launched: LaunchedSession, now: SessionSnapshot, *, again: bool) -> Iterator[Block]:
+def greet(opened: OpenedSession, now: SessionSnapshot, *, again: bool) -> Iterator[Block]:
     """Yield the model and the permission mode; for a resumed session, its name and size.
 
     Args:
-        launched: The session, and how its model was chosen.
+        opened: The session.
         now: Its state.
         again: True when another session was open before; skips what has not changed.
     """
     if not again:
-        yield Notice(f"{launched.choice.model}: {launched.choice.why}")
-        yield Notice(f"permission mode: {now.mode}")
-        if notice := launched.take_sandbox_notice():
-            yield Notice(notice)
-    if launched.resumed:
+        yield from map(Notice, opened.greet(now))
+    if opened.resumed:
         entries = pluralize(now.last_entry, "entry", "entries")
         yield Notice(f"session {now.name or now.session_id}: {entries}")
     if not again:

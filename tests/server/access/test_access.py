@@ -9,7 +9,7 @@ from clew.server.access import AccessOptions, UsersFile
 from clew.server.access.origins import parse_networks
 from tests.server.access.guarded_app import TOKEN, Answer, GuardedApp, read_audit, serve
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.req("SRV-3")]
 
 
 def _is_refused(answer: Answer, status: int, error: str) -> bool:
@@ -160,6 +160,7 @@ async def test_a_form_signs_in_with_the_token_of_a_user(tmp_path: Path) -> None:
             )
 
         page = await app.send(path="/login", token=None)
+        style = await app.send(path="/login.css", token=None)
         good = await sign_in(form)
         bad = await sign_in(b"token=wrong")
         foreign = await sign_in(form, Origin="https://evil.example")
@@ -170,6 +171,7 @@ async def test_a_form_signs_in_with_the_token_of_a_user(tmp_path: Path) -> None:
         after = await app.send(token=None, Cookie=cookie)
 
     assert b"<form" in page.body
+    assert style.headers["content-type"].startswith("text/css")
     assert (good.status, bad.status, foreign.status, large.status) == (303, 401, 403, 413)
     assert before.body == b'{"user": "alice"}'
     assert after.status == 401

@@ -10,6 +10,8 @@ from clew.core.errors import ConfigError
 from clew.server.access.audit import AuditLine, AuditLog
 from tests.server.access.guarded_app import read_audit
 
+pytestmark = pytest.mark.req("SRV-3")
+
 _LINE = AuditLine(time="", method="GET", route="/api/v1/sessions", status=200, outcome="ok")
 
 

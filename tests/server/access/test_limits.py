@@ -14,6 +14,8 @@ from clew.server.access import AccessOptions, Limits
 from clew.server.access.limits import Bucket, Rate, RateLimiter, group_address
 from tests.server.access.guarded_app import TOKEN, GuardedApp, read_answer, serve
 
+pytestmark = pytest.mark.req("SRV-3")
+
 
 def _options(**limits: float) -> AccessOptions:
     return AccessOptions(token=TOKEN, limits=Limits(**limits))  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from clew.server.access import UsersFile, load_token, replace_token
 from clew.server.access.tokens import LoginCodes
 from clew.server.access.users import make_user, parse_proxy_user
 
+pytestmark = pytest.mark.req("SRV-3")
+
 
 def test_the_token_file_is_made_once_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "server.token"

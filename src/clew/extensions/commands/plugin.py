@@ -6,7 +6,7 @@ from clew.core.errors import SessionError
 from clew.extensions.commands.arguments import Builtin, split_word
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 
-_YES = "--yes"
+_YES, _PROJECT = "--yes", "--project"
 _MARKETPLACE = (
     ("add", "SOURCE", "add a marketplace"),
     ("remove", "NAME", "remove a marketplace; its plugins stay"),
@@ -14,15 +14,20 @@ _MARKETPLACE = (
     ("update", "[NAME …]", "fetch the lists again"),
     ("search", "WORD …", "search the plugins of all marketplaces"),
 )
-_PLUGIN = (
-    ("list", "", "list the plugins of this folder", False),
-    ("show", "NAME", "show what a plugin adds", False),
-    ("install", "[--yes] PLUGIN", "show what a plugin adds; with --yes, install it", True),
-    ("update", "[--yes] [NAME …]", "update plugins; new hooks and servers need --yes", True),
-    ("remove", "NAME", "remove a plugin", False),
-    ("enable", "NAME", "let new sessions load a plugin", False),
-    ("disable", "NAME", "keep a plugin, but do not load it", False),
-    ("validate", "[FOLDER]", "check a plugin or a marketplace that you write", False),
+_PLUGIN: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("list", "", "list the plugins of this folder", ()),
+    ("show", "NAME", "show what a plugin adds", ()),
+    (
+        "install",
+        "[--yes] [--project] PLUGIN",
+        "show what a plugin adds; with --yes, install it",
+        ("yes", "project"),
+    ),
+    ("update", "[--yes] [NAME …]", "update plugins; new hooks and servers need --yes", ("yes",)),
+    ("remove", "[--project] NAME", "remove a plugin", ("project",)),
+    ("enable", "[--project] NAME", "let new sessions load a plugin", ("project",)),
+    ("disable", "[--project] NAME", "keep a plugin, but do not load it", ("project",)),
+    ("validate", "[FOLDER]", "check a plugin or a marketplace that you write", ()),
 )
 
 
@@ -32,12 +37,13 @@ async def _plugin(host: CommandHost, arguments: str) -> CommandResult:
     except ValueError as error:
         raise SessionError(f"/plugin cannot read its arguments: {error}") from error
     agreed = _YES in words
-    words = [word for word in words if word != _YES] or ["list"]
+    in_project = _PROJECT in words
+    words = [word for word in words if word not in (_YES, _PROJECT)] or ["list"]
     action = words[0].lower()
     if action not in {row[0] for row in _PLUGIN} | {"marketplace"}:
         word, _ = split_word(arguments)
         raise SessionError(f"there is no /plugin {word}: write /plugin {_HINT}")
-    return await host.run_plugin_action([action, *words[1:]], agreed=agreed)
+    return await host.run_plugin_action([action, *words[1:]], agreed=agreed, in_project=in_project)
 
 
 def _read_only(name: str) -> bool:
@@ -58,10 +64,10 @@ PLUGIN_COMMANDS = (
                         name=name,
                         description=description,
                         argument_hint=hint,
-                        flags=("yes",) if takes_yes else (),
+                        flags=flags,
                         safety="read-only" if _read_only(name) else "changes-files",
                     )
-                    for name, hint, description, takes_yes in _PLUGIN
+                    for name, hint, description, flags in _PLUGIN
                 ),
                 Command(
                     name="marketplace",

@@ -278,12 +278,15 @@ class CommandHost(Protocol):
         """The subagents of the session."""
         ...
 
-    async def run_plugin_action(self, words: Sequence[str], *, agreed: bool) -> "CommandResult":
+    async def run_plugin_action(
+        self, words: Sequence[str], *, agreed: bool, in_project: bool
+    ) -> "CommandResult":
         """Carry out an action of `/plugin`.
 
         Args:
             words: The action and its arguments.
             agreed: True when the user agrees to what a plugin adds.
+            in_project: True for a plugin of this project instead of the user's own.
         """
         ...
 

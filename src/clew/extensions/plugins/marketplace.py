@@ -21,6 +21,7 @@ from clew.extensions.plugins.sources import (
     PathSource,
     UnsupportedSource,
     check_folder,
+    find_protocol,
     make_git_source,
     parse_source_object,
 )
@@ -184,6 +185,8 @@ def locate_plugin(plugin: MarketplacePlugin, origin: GitSource | PathSource) -> 
             list was read from.
     """
     source = plugin.source
+    if isinstance(source, GitSource) and _is_local(source) and not _is_local(origin):
+        return UnsupportedSource(reason="its source is on this machine, and its marketplace is not")
     if not isinstance(source, PathSource):
         return source
     if isinstance(origin, PathSource):
@@ -191,6 +194,10 @@ def locate_plugin(plugin: MarketplacePlugin, origin: GitSource | PathSource) -> 
         return PathSource(path=str(inside), root=origin.path)
     folder = str(PurePosixPath(origin.folder, source.path))
     return make_git_source(origin.url, ref=origin.ref, commit=origin.commit, folder=folder)
+
+
+def _is_local(source: GitSource | PathSource) -> bool:
+    return isinstance(source, PathSource) or find_protocol(source.url) in ("file", "http")
 
 
 def search(plugins: Sequence[MarketplacePlugin], words: Sequence[str]) -> list[MarketplacePlugin]:

@@ -113,7 +113,8 @@ async def fetch(source: GitSource, staging: Path) -> Fetched:
         with anyio.fail_after(FETCH_SECONDS):
             git = await Git.open(staging, variables)
             await git.run("init", "--quiet", "--bare", "--template=", str(folder))
-            git = await Git.open(folder, variables)
+            # Named, so that git does not look for a repository around it.
+            git = await Git.open(folder, {**variables, "GIT_DIR": str(folder)})
             await to_thread.run_sync(_write_attributes, folder)
             commit = await _fetch_commit(git, source)
     except TimeoutError as error:

@@ -19,6 +19,7 @@ BASE = "/api/v1"
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 """Seconds between attempts to reach the server."""
 _CONNECT_SECONDS = 10.0
+_FIRST_PATIENCE = 1.0
 _SILENT_SECONDS = 60.0
 """A stream sends a sign of life at least every 15 seconds; after so many it counts as lost."""
 _T = TypeVar("_T")
@@ -44,6 +45,7 @@ class ServerConnection:
         self.patience = patience
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http: aiohttp.ClientSession | None = None
+        self._was_reached = False
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
@@ -67,7 +69,9 @@ class ServerConnection:
             ServerUnreachable: The server does not answer.
             ClewError: What the server answered.
         """
-        give_up = anyio.current_time() + self.patience
+        # At the first request, a wrong address is likelier than a server that restarts.
+        patience = self.patience if self._was_reached else min(self.patience, _FIRST_PATIENCE)
+        give_up = anyio.current_time() + patience
         wait = FIRST_WAIT
         while True:
             try:
@@ -98,7 +102,8 @@ class ServerConnection:
 
     def explain(self, error: BaseException) -> ServerUnreachable:
         """Return the error for a server that cannot be reached."""
-        why = str(error) or type(error).__name__
+        cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
         return ServerUnreachable(
             f"cannot reach the server at {self.url} ({why}); is `clew serve` running there?"
         )
@@ -124,6 +129,7 @@ class ServerConnection:
                 sock_read=_SILENT_SECONDS if stream else None,
             ),
         ) as response:
+            self._was_reached = True
             if response.status >= 300:
                 raise _read_error(response.status, await response.read())
             yield response
@@ -149,12 +155,12 @@ def _check_url(text: str, *, insecure: bool) -> str:
     if "@" in url.netloc or url.query or url.fragment:
         raise ConfigError(
             "the address of a server has no user, password or query;"
-            " the token is read from CLEW_SERVER_TOKEN or a file (--token-file)"
+            " set CLEW_SERVER_TOKEN to the token"
         )
     if url.scheme == "http" and not is_loopback(host) and not insecure:
         raise ConfigError(
             f"{host} is another machine, and http would send the token readably; use https,"
-            " or a tunnel (ssh -L 8765:127.0.0.1:8765 HOST), or --insecure in a network you trust"
+            " or a tunnel: ssh -L 8765:127.0.0.1:8765 HOST"
         )
     return f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
 

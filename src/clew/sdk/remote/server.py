@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -148,26 +147,22 @@ class _Force(Struct, frozen=True):
     force: bool
 
 
-def find_token(
-    url: str, *, file: Path | None = None, environ: Mapping[str, str] = os.environ
-) -> str:
-    """Return the token for a server: of a file, of the environment, or of this machine's server.
+def find_token(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the token for a server: `CLEW_SERVER_TOKEN`, or that of this machine's own server.
 
     Args:
         url: The address of the server.
-        file: Read it from there.
-        environ: Where `CLEW_SERVER_TOKEN` and the user's folder are looked up.
+        environ: Where the variable and the user's folder are looked up.
 
     Raises:
-        ConfigError: The file cannot be read.
+        ConfigError: The file of the token cannot be read.
     """
-    if file is None and (token := environ.get(TOKEN_VARIABLE, "").strip()):
+    if token := environ.get(TOKEN_VARIABLE, "").strip():
         return token
-    if file is None:
-        file = Homes.of(environ).clew / TOKEN_FILE
-        host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
-        if not is_loopback(host) or not file.exists():
-            return ""
+    file = Homes.of(environ).clew / TOKEN_FILE
+    host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
+    if not is_loopback(host) or not file.exists():
+        return ""
     try:
         return file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

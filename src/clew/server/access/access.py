@@ -16,7 +16,14 @@ from clew.server.access.authentication import Authenticator, Credentials
 from clew.server.access.connections import ConnectionGuard, find_connection
 from clew.server.access.headers import add_headers
 from clew.server.access.limits import Rate, RateLimiter, StreamCounter, group_address, read_body
-from clew.server.access.login import LOGIN_PATH, LOGOUT_PATH, answer_login, answer_logout
+from clew.server.access.login import (
+    LOGIN_PATH,
+    LOGOUT_PATH,
+    STYLE_PATH,
+    answer_login,
+    answer_logout,
+    answer_style,
+)
 from clew.server.access.options import AccessOptions
 from clew.server.access.origins import Client, check_host, check_origin, check_path, find_client
 from clew.server.access.refusals import make_refusal
@@ -129,7 +136,7 @@ class Access:
         request[_CLIENT] = client
         check_path(request.raw_path.partition("?")[0], request.path)
         check_host(client, self._options.hosts)
-        if request.path in (LOGIN_PATH, LOGOUT_PATH):
+        if request.path in (LOGIN_PATH, LOGOUT_PATH, STYLE_PATH):
             return await self._sign(request, client, headers)
         if self._is_public(request.path):
             self._requests.take(f"address {group_address(client.address)}")
@@ -172,6 +179,8 @@ class Access:
             if request.can_read_body and request.content_length is None:
                 raise RequestTooLarge("a form needs a Content-Length header")
             await read_body(request, _MAX_FORM, seconds=self._options.limits.body_seconds)
+        if request.path == STYLE_PATH:
+            return answer_style()
         if request.path == LOGOUT_PATH:
             return answer_logout(client)
         response = await answer_login(

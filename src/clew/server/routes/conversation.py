@@ -78,9 +78,9 @@ async def _follow(call: Call[EventsParams, Any]) -> web.StreamResponse:
 
 
 async def _serve_socket(call: Call[SocketParams, Any]) -> web.StreamResponse:
-    if call.request.headers.get("Upgrade", "").lower() != "websocket":
-        raise RequestError(426, "this address speaks WebSocket; GET …/events has the events")
     async with call.service.sessions.use(call.params.session_id) as live:
+        if call.request.headers.get("Upgrade", "").lower() != "websocket":
+            raise RequestError(426, "this address speaks WebSocket; GET …/events has the events")
         return await serve_socket(call.request, live, call.service.streams, after=call.params.after)
 
 

@@ -7,6 +7,7 @@ from anyio import to_thread
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
+from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.server_values import (
@@ -73,9 +74,7 @@ async def _list(call: Call[ListParams, Any]) -> SessionPage:
     if params.after is not None:
         ids = [record.id for record in found]
         if params.after not in ids:
-            raise RequestError(
-                400, "there is no session with the id in `after`; list from the start"
-            )
+            raise SessionNotFound("there is no session with the id in `after`; list from the start")
         start = ids.index(SessionId(params.after)) + 1
     page = found[start : start + params.limit]
     more = len(found) > start + params.limit
@@ -136,7 +135,7 @@ async def _export(call: Call[ExportParams, Any]) -> web.Response:
     if call.params.format == "markdown":
         text = await to_thread.run_sync(transcript.write_markdown)
         return web.Response(text=text, content_type=MARKDOWN, charset="utf-8")
-    data = await to_thread.run_sync(lambda: b"\n".join(transcript.export()) + b"\n")
+    data = await to_thread.run_sync(lambda: b"".join(transcript.export()))
     return web.Response(body=data, content_type=JSON_LINES)
 
 
@@ -178,6 +177,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         handle=_list,
         params=ListParams,
         result=SessionPage,
+        errors=(404, 409),
         example=Example(query={"limit": "20"}),
     ),
     Route(
@@ -198,7 +198,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         body=SessionRequest,
         result=SessionSnapshot,
         status=201,
-        errors=(503,),
+        errors=(404, 409),
         example=Example(body={"name": "parser", "permission_mode": "default"}),
     ),
     Route(
