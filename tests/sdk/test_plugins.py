@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
+from clew.core.errors import ConfigError
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.extensions.plugins.content import compute_hash
 from clew.extensions.plugins.registry import InstalledPlugin, Registry, put_plugin
@@ -134,6 +135,28 @@ async def test_an_agent_is_started_by_its_qualified_or_its_short_name(place: Pla
         ) as session:
             await session.run("go")
         assert place.provider.requests[1].system.startswith("You criticise."), name
+
+
+async def test_an_agent_that_shares_its_short_name_keeps_its_qualified_name(place: Place) -> None:
+    agent = command("x", description="d")
+    place.write(".claude/agents/own.md", command("The project's.", name="own", description="d"))
+    roots = [
+        plugin_in(place, {"agents/own.md": agent, "agents/both.md": agent}, "a"),
+        plugin_in(place, {"agents/both.md": agent}, "b"),
+    ]
+
+    async with place.session(["ok"], plugin_folders=roots, agents=True) as session:
+        said = session.parts.warnings
+        own = session.parts.agents.find_definition("own")
+        with pytest.raises(ConfigError, match="there is no agent 'both'"):
+            session.parts.agents.find_definition("both")
+
+    assert own.system_prompt == "The project's."
+    assert said == (
+        "several plugins have an agent both; the name of this one is a:both",
+        "the agent own is not the plugin's; its name is a:own",
+        "several plugins have an agent both; the name of this one is b:both",
+    )
 
 
 async def test_hooks_run_with_the_folders_of_the_plugin_also_for_subagents(place: Place) -> None:

@@ -10,6 +10,7 @@ from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.text import one_line, pluralize
 from clew.extensions.agent_definitions import AgentDefinition
+from clew.extensions.agent_discovery import find_agent
 from clew.extensions.commands.protocol import Command
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import PluginCommand, PluginCommandSource
@@ -195,6 +196,8 @@ def _find_agent_conflicts(
             yield f"the agent {name} of a plugin cannot be used: another agent has its name"
         elif short in agents:
             yield f"the agent {short} is not the plugin's; its name is {name}"
+        elif find_agent(agents, short) is None:
+            yield f"several plugins have an agent {short}; the name of this one is {name}"
 
 
 def describe_warnings(plugins: SessionPlugins) -> list[str]:
