@@ -12,6 +12,7 @@ from clew.core.errors import (
     ProviderBusy,
     RateLimited,
     ServerBusy,
+    TaskNotFound,
 )
 from clew.core.ids import new_call_id, new_session_id
 from clew.core.messages import (
@@ -100,6 +101,7 @@ def test_errors_carry_what_a_caller_needs() -> None:
     assert ProviderBusy("later", provider="p", retry_after=2.0).retry_after == 2.0
     assert RateLimited("later", retry_after=3.0).retry_after == 3.0
     assert ServerBusy("later").retry_after == 1.0
+    assert TaskNotFound("none").category is TaskErrorCategory.VALIDATION
 
 
 def test_usage_counts_the_context_after_the_answer() -> None:

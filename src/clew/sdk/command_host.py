@@ -1,6 +1,7 @@
 """What commands act on: an open session, by the names that the command protocol uses."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
 from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.plugins.contribution import estimate_prompt
@@ -49,7 +49,6 @@ class SessionCommandHost:
         self._bus = bus
         self._parts: SessionParts | None = None
         self._has_read_usage = False
-        self._plugin_dialog: PluginDialog | None = None
         self.run_skill_as_prompt: SkillRunner | None = None
         """Runs a skill as a prompt of its own; the session sets it."""
 
@@ -170,20 +169,13 @@ class SessionCommandHost:
         """The subagents of the session."""
         return self.parts.agents
 
-    async def run_plugin_action(
-        self, words: Sequence[str], *, agreed: bool, in_project: bool
-    ) -> CommandResult:
-        """Carry out an action of `/plugin`.
+    @cached_property
+    def plugins(self) -> "PluginDialog":
+        """What `/plugin` does."""
+        from clew.sdk.plugin_dialog import PluginDialog  # noqa: PLC0415 - seldom needed
 
-        Raises:
-            ConfigError: The action failed; the message says why and what to do.
-        """
-        if self._plugin_dialog is None:
-            from clew.sdk.plugin_dialog import PluginDialog  # noqa: PLC0415 - seldom needed
-
-            blueprint = self.parts.blueprint
-            self._plugin_dialog = PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
-        return await self._plugin_dialog.run(words, agreed=agreed, in_project=in_project)
+        blueprint = self.parts.blueprint
+        return PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.

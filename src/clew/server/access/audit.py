@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ KEEP = 5
 """Files that are kept besides the current one."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 _LONGEST = 200
+_REMEMBERED = 512
 _REPEAT_SECONDS = 60.0
 _MAX_REPEATED = 1_000
 
@@ -72,7 +74,9 @@ class AuditLog:
         """
         self._path = path
         self._clock = clock
-        self._redactor = Redactor(extra_values=secrets)
+        redactor = Redactor(extra_values=secrets)
+        self._clean = lru_cache(_REMEMBERED)(lambda text: _clean(redactor, text))
+        """Redacts a text; routes, users and sessions repeat."""
         self._max_size = max_size
         self._repeated: dict[tuple[str, str, str], tuple[float, int]] = {}
         self._failed = False
@@ -144,6 +148,7 @@ class AuditLog:
             session=self._clean(line.session),
         )
 
-    def _clean(self, text: str) -> str:
-        printable = text.encode("utf-8", "replace").decode()
-        return self._redactor.text(printable)[:_LONGEST]
+
+def _clean(redactor: Redactor, text: str) -> str:
+    printable = text.encode("utf-8", "replace").decode()
+    return redactor.text(printable)[:_LONGEST]

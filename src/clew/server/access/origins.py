@@ -179,7 +179,7 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _is_within(address: str, networks: Sequence[Network]) -> bool:
-    found = _parse_address(address)
+    found = _parse_address(address) if networks else None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
     return found is not None and any(found in network for network in networks)
