@@ -154,7 +154,7 @@ async def test_a_client_that_falls_behind_is_told_to_take_a_new_snapshot(tmp_pat
                 publish_many(api, session, 1)
                 event = await anext(events)
 
-    assert (only.name, only.data["type"]) == ("error", "EventsExpired")
+    assert (only.name, only.data["type"]) == ("stream_error", "EventsExpired")
     assert event.id == snapshot["seq"] + 1
 
 
