@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -112,14 +112,14 @@ def test_axe_finds_nothing_to_improve(start: Start, tmp_path: Path) -> None:
     page.evaluate(axe)
 
     def check(what: str) -> None:
-        for colours in ("dark", "light"):
-            page.emulate_media(color_scheme=colours, reduced_motion="reduce")
-            found: Any = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            told = [
-                (one["id"], one["help"], [node["target"] for node in one["nodes"]][:3])
-                for one in found["violations"]
-            ]
-            assert told == [], (what, colours)
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        page.emulate_media(color_scheme="dark")
+        found += page.evaluate("axe.run(document, {runOnly: ['color-contrast']})")["violations"]
+        told = [
+            (one["id"], one["help"], [node["target"] for node in one["nodes"]][:3]) for one in found
+        ]
+        assert told == [], what
 
     check("chat")
     page.locator("[data-mark]").first.click()
