@@ -18,14 +18,13 @@ from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.plugins.contribution import estimate_prompt
-from clew.extensions.skill_template import read_skill
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts, offers_agents
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
-from clew.sdk.skill_text import SkillText
+from clew.sdk.skill_text import SkillText, make_skill_text
 from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
@@ -190,13 +189,8 @@ class SessionCommandHost:
         return await self.parts.agents.run_skill(skill, text) if skill.fork else text
 
     def render_skill(self, skill: Skill, arguments: str) -> SkillText:
-        """Return the instructions of a skill; one with a folder of its own names it."""
-        pieces = read_skill(
-            skill, arguments, session_id=self.session.session_id, project_dir=self.cwd
-        )
-        has_folder = skill.path.name == "SKILL.md"
-        where = f"\n\n(Files that this skill names are in {skill.folder})" if has_folder else ""
-        return SkillText(self.session, pieces, where)
+        """Return the instructions of a skill."""
+        return make_skill_text(self.session, skill, arguments, cwd=self.cwd)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""
