@@ -4,11 +4,15 @@ import sys
 from pathlib import Path
 
 from scripts.reference.markdown import pages
-from scripts.reference.tables import update_commands, update_events
+from scripts.reference.tables import update_commands, update_events, update_routes
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "reference"
-TABLES = {DOCS / "commands.md": update_commands, DOCS / "sdk.md": update_events}
+TABLES = {
+    DOCS / "commands.md": update_commands,
+    DOCS / "sdk.md": update_events,
+    DOCS / "server.md": update_routes,
+}
 """The guides with generated tables."""
 
 

@@ -1,4 +1,4 @@
-"""The tables of the guides that are written from the code: commands and events."""
+"""The tables of the guides that are written from the code: commands, events and routes."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.protocol import Command
 from clew.extensions.commands.sources import BuiltinCommandSource
+from clew.server.routes import ROUTES
 from scripts.reference.docstrings import read_module
+
+_TOPICS = ("sessions", "context", "tasks", "groups", "commands", "server")
 
 
 def update_commands(page: str) -> str:
@@ -30,6 +33,15 @@ def update_events(page: str) -> str:
     return _replace(
         page, "events", ["| event | struct and fields | when |", "|---|---|---|", *rows]
     )
+
+
+def update_routes(page: str) -> str:
+    """Return `server.md` with a row for each route of the server, by topic."""
+    rows = [
+        f"| `{route.method} {route.path}` | {route.summary} |"
+        for route in sorted(ROUTES, key=lambda route: _TOPICS.index(route.tag))
+    ]
+    return _replace(page, "routes", ["| route | does |", "|---|---|", *rows])
 
 
 def _replace(page: str, name: str, lines: list[str]) -> str:

@@ -99,6 +99,16 @@ class SmallAgents:
         return ()
 
 
+class SmallPlugins:
+    """Says what it was asked to do."""
+
+    async def run(
+        self, words: Sequence[str], *, agreed: bool, in_project: bool = False
+    ) -> CommandResult:
+        notes = [" (agreed)"] * agreed + [" (project)"] * in_project
+        return CommandResult("".join((" ".join(words), *notes)))
+
+
 @dataclass
 class SmallHost:
     """What the commands of a session need, and what they asked for."""
@@ -118,6 +128,7 @@ class SmallHost:
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
     tasks: NoTasks = field(default_factory=NoTasks)
     subagents: SmallAgents = field(default_factory=SmallAgents)
+    plugins: SmallPlugins = field(default_factory=SmallPlugins)
     waiting: list[str] = field(default_factory=list)
     skills_run: list[tuple[str, str]] = field(default_factory=list)
 
@@ -136,12 +147,6 @@ class SmallHost:
 
     async def run_agent(self, name: str, prompt: str) -> str:
         return f"{name} did: {prompt}"
-
-    async def run_plugin_action(
-        self, words: Sequence[str], *, agreed: bool, in_project: bool
-    ) -> CommandResult:
-        notes = [" (agreed)"] * agreed + [" (project)"] * in_project
-        return CommandResult("".join((" ".join(words), *notes)))
 
     async def run(self, line: str) -> CommandResult:
         """Carry out a line such as `/pin #2`."""

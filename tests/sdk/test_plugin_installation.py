@@ -11,6 +11,7 @@ from subprocess import PIPE
 import anyio
 import anyio.lowlevel
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.marketplace import MARKETPLACE_FILE
@@ -204,7 +205,8 @@ async def test_a_killed_installation_leaves_nothing_half_and_the_next_one_cleans
     with anyio.fail_after(60), anyio.CancelScope(shield=True):
         async with await anyio.open_process(command, stdin=PIPE, stdout=PIPE) as child:
             assert child.stdout is not None
-            assert await child.stdout.receive() == b"staged\n"
+            said = await BufferedByteReceiveStream(child.stdout).receive_until(b"\n", 100)
+            assert said == b"staged"
             await install(plugins, make_plugin(tmp_path / "other"))
             alive = len(list_staged(tmp_path))
             child.kill()

@@ -74,8 +74,8 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"invalid choice: {_show(str(value))!r}{hint}")
 
     def format_help(self) -> str:
-        """Return the help without blank lines between groups, so that it fits on a screen."""
-        return _GROUP.sub("\n", super().format_help())
+        """Return the help without blank lines between its parts, so that it fits on a screen."""
+        return _GROUP.sub("\n", super().format_help()).replace("\n\n", "\n", 1)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and where to read more, and exit with code 2."""

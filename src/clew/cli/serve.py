@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
@@ -86,7 +87,8 @@ def _make_options(arguments: Namespace) -> ServerOptions:
         limits=Limits(max_connections=raise_file_limit(Limits().max_connections)),
     )
     return ServerOptions(
-        defaults=session_spec(arguments),
+        # The port of the server is not that of the embedded model, which takes a free one.
+        defaults=replace(session_spec(arguments), port=0),
         environ=environ,
         access=access,
         roots=roots,

@@ -36,7 +36,7 @@ from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.extensions.discovery import Refused, read_whole
-from clew.extensions.frontmatter import read_frontmatter
+from clew.extensions.frontmatter import Frontmatter, read_frontmatter
 from clew.extensions.skills import Skill
 
 _ARGUMENT = re.compile(r"[A-Za-z_]\w*")
@@ -64,8 +64,9 @@ def render_skill(skill: Skill, arguments: str, *, session_id: str, project_dir: 
     Raises:
         ConfigError: The file does not exist any more or cannot be read.
     """
-    pieces = read_skill(skill, arguments, session_id=session_id, project_dir=project_dir)
-    return "".join(one if isinstance(one, str) else f"!`{one.command}`" for one in pieces)
+    found, values = _open_skill(skill, session_id, project_dir)
+    names = _list_names(found)
+    return fill_template(found.body.strip(), arguments.strip(), names=names, values=values)
 
 
 def read_skill(
@@ -76,10 +77,17 @@ def read_skill(
     Raises:
         ConfigError: The file does not exist any more or cannot be read.
     """
+    found, values = _open_skill(skill, session_id, project_dir)
+    pieces = tuple(split_commands(found.body.strip()))
+    return fill_pieces(pieces, arguments.strip(), names=_list_names(found), values=values)
+
+
+def _open_skill(
+    skill: Skill, session_id: str, project_dir: Path
+) -> tuple[Frontmatter, dict[str, str]]:
     text = read_whole(skill.path, tree=skill.tree)
     if isinstance(text, Refused):
         raise ConfigError(f"the skill {skill.name} cannot be called: {text}")
-    found = read_frontmatter(text)
     values = {
         "SESSION_ID": session_id,
         "SKILL_DIR": str(skill.folder),
@@ -87,9 +95,11 @@ def read_skill(
     }
     if skill.plugin_root is not None:
         values["PLUGIN_ROOT"] = str(skill.plugin_root)
-    names = [name for name in found.words("arguments") or () if _ARGUMENT.fullmatch(name)]
-    pieces = tuple(split_commands(found.body.strip()))
-    return fill_pieces(pieces, arguments.strip(), names=names, values=values)
+    return read_frontmatter(text), values
+
+
+def _list_names(found: Frontmatter) -> list[str]:
+    return [name for name in found.words("arguments") or () if _ARGUMENT.fullmatch(name)]
 
 
 def split_commands(body: str) -> Iterator[SkillPiece]:

@@ -1,6 +1,7 @@
 """What commands act on: an open session, by the names that the command protocol uses."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,16 @@ from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
 from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
-from clew.extensions.commands.protocol import CommandResult
 from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.memory import MemoryReference, ProjectMemory
 from clew.extensions.plugins.contribution import estimate_prompt
-from clew.extensions.skill_template import read_skill
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
 from clew.sdk.session_parts import SessionParts, offers_agents
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
-from clew.sdk.skill_text import SkillText
+from clew.sdk.skill_text import SkillText, make_skill_text
 from clew.sdk.task_client import LocalTasks
 from clew.session.event_bus import EventBus
 from clew.session.gate import Gate
@@ -50,7 +49,6 @@ class SessionCommandHost:
         self._bus = bus
         self._parts: SessionParts | None = None
         self._has_read_usage = False
-        self._plugin_dialog: PluginDialog | None = None
         self.run_skill_as_prompt: SkillRunner | None = None
         """Runs a skill as a prompt of its own; the session sets it."""
 
@@ -171,20 +169,13 @@ class SessionCommandHost:
         """The subagents of the session."""
         return self.parts.agents
 
-    async def run_plugin_action(
-        self, words: Sequence[str], *, agreed: bool, in_project: bool
-    ) -> CommandResult:
-        """Carry out an action of `/plugin`.
+    @cached_property
+    def plugins(self) -> "PluginDialog":
+        """What `/plugin` does."""
+        from clew.sdk.plugin_dialog import PluginDialog  # noqa: PLC0415 - seldom needed
 
-        Raises:
-            ConfigError: The action failed; the message says why and what to do.
-        """
-        if self._plugin_dialog is None:
-            from clew.sdk.plugin_dialog import PluginDialog  # noqa: PLC0415 - seldom needed
-
-            blueprint = self.parts.blueprint
-            self._plugin_dialog = PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
-        return await self._plugin_dialog.run(words, agreed=agreed, in_project=in_project)
+        blueprint = self.parts.blueprint
+        return PluginDialog(blueprint.cwd, blueprint.homes, blueprint.environ)
 
     async def run_skill(self, skill: Skill, arguments: str) -> str:
         """Run a skill and return the result.
@@ -198,13 +189,8 @@ class SessionCommandHost:
         return await self.parts.agents.run_skill(skill, text) if skill.fork else text
 
     def render_skill(self, skill: Skill, arguments: str) -> SkillText:
-        """Return the instructions of a skill; one with a folder of its own names it."""
-        pieces = read_skill(
-            skill, arguments, session_id=self.session.session_id, project_dir=self.cwd
-        )
-        has_folder = skill.path.name == "SKILL.md"
-        where = f"\n\n(Files that this skill names are in {skill.folder})" if has_folder else ""
-        return SkillText(self.session, pieces, where)
+        """Return the instructions of a skill."""
+        return make_skill_text(self.session, skill, arguments, cwd=self.cwd)
 
     async def set_name(self, name: str) -> None:
         """Name the session; the name is stored with its first message."""

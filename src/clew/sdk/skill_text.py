@@ -1,10 +1,13 @@
 """The text of a skill as the model gets it: with the output of its commands, and its files."""
 
+from pathlib import Path
+
 import msgspec
 
 from clew.core.ids import new_call_id
 from clew.core.messages import ToolCall
-from clew.extensions.skill_template import EmbeddedCommand, SkillPiece
+from clew.extensions.skill_template import EmbeddedCommand, SkillPiece, read_skill, render_skill
+from clew.extensions.skills import Skill
 from clew.session.session import Session
 from clew.session.state import SessionState
 
@@ -20,12 +23,21 @@ class SkillText:
         session: Where commands run and files are read, after permission.
         pieces: Texts, and the commands between them.
         ending: What follows the text.
+        reads_files: Attach the files that `@path` names.
     """
 
-    def __init__(self, session: Session, pieces: tuple[SkillPiece, ...], ending: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        pieces: tuple[SkillPiece, ...],
+        ending: str = "",
+        *,
+        reads_files: bool = True,
+    ) -> None:
         self._session = session
         self._pieces = pieces
         self._ending = ending
+        self._reads_files = reads_files
 
     @property
     def plain(self) -> str:
@@ -49,8 +61,28 @@ class SkillText:
             else:
                 written.append(piece)
         own = "\n".join(piece for piece in self._pieces if isinstance(piece, str))
-        files = await read_references(state, own) if "@" in own else []
+        files = await read_references(state, own) if self._reads_files and "@" in own else []
         return "\n\n".join(("".join(written) + self._ending, *files))
+
+
+def make_skill_text(session: Session, skill: Skill, arguments: str, *, cwd: Path) -> SkillText:
+    """Return a skill with its arguments; one with a folder of its own names it.
+
+    The skills of a project came with its folder: their commands and files stay text.
+
+    Raises:
+        ConfigError: The file does not exist any more or cannot be read.
+    """
+    is_own = skill.source != "project"
+    session_id = session.session_id
+    pieces: tuple[SkillPiece, ...]
+    if is_own:
+        pieces = read_skill(skill, arguments, session_id=session_id, project_dir=cwd)
+    else:
+        pieces = (render_skill(skill, arguments, session_id=session_id, project_dir=cwd),)
+    has_folder = skill.path.name == "SKILL.md"
+    where = f"\n\n(Files that this skill names are in {skill.folder})" if has_folder else ""
+    return SkillText(session, pieces, where, reads_files=is_own)
 
 
 async def _run(state: SessionState, command: str, count: int) -> str:

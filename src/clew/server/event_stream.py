@@ -23,7 +23,7 @@ from clew.server.live_sessions import LiveSession
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": alive\n\n"
 BATCH = 100
-"""Events in one write: what a slow client can make the server hold."""
+"""Events that are read at once."""
 _CHECK_SECONDS = 1.0
 
 IsLast: TypeAlias = Callable[[Envelope], bool]
@@ -118,10 +118,12 @@ class EventResponse:
         """
         try:
             while True:
-                batch, has_ended = _cut(reader.read(BATCH), is_last)
+                batch, has_ended = _cut(reader.peek(BATCH), is_last)
                 if batch:
                     self._streams.sent += len(batch)
-                    await self.send(live.envelopes.join_events(batch))
+                    for reader.position, piece in live.envelopes.join_events(batch):
+                        # A write that is cancelled has reached the connection already.
+                        await self.send(piece)
                 elif not wait:
                     return
                 elif not await self._wait(reader):

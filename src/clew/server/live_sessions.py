@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -26,15 +26,19 @@ from clew.server.options import ServerOptions
 logger = logging.getLogger(__name__)
 
 _LONGEST_CHECK = 30.0
-_ENCODED = 512
+_MOST_FRAMES = 512
+_MOST_BYTES = 4 << 20
+"""What encoded envelopes of one session may take."""
+_PIECE = 256 << 10
+"""Bytes in one write: what a slow client can make the server hold, and one envelope more."""
 
 
 class EnvelopeCache:
     """Encodes each envelope of a session once for all clients, and keeps the newest."""
 
-    def __init__(self, size: int = _ENCODED) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self._frames: OrderedDict[int, bytes] = OrderedDict()
+        self._size = 0
         self._encoder = msgspec.json.Encoder()
 
     def encode_event(self, envelope: Envelope) -> bytes:
@@ -44,8 +48,9 @@ class EnvelopeCache:
             data = self._encoder.encode(envelope)
             head = f"id: {envelope.seq}\nevent: {envelope.name}\ndata: ".encode()
             frame = self._frames[envelope.seq] = b"".join((head, data, b"\n\n"))
-            if len(self._frames) > self._size:
-                self._frames.popitem(last=False)
+            self._size += len(frame)
+            while len(self._frames) > _MOST_FRAMES or self._size > _MOST_BYTES:
+                self._size -= len(self._frames.popitem(last=False)[1])
         return frame
 
     def encode_message(self, envelope: Envelope) -> bytes:
@@ -54,9 +59,19 @@ class EnvelopeCache:
         start = frame.index(b"\ndata: ") + len(b"\ndata: ")
         return b"".join((b'{"type":"event","envelope":', frame[start:-2], b"}"))
 
-    def join_events(self, envelopes: Sequence[Envelope]) -> bytes:
-        """Return several envelopes as server-sent events."""
-        return b"".join(map(self.encode_event, envelopes))
+    def join_events(self, envelopes: Sequence[Envelope]) -> Iterator[tuple[int, bytes]]:
+        """Yield envelopes as server-sent events, many small ones in one piece.
+
+        With each piece comes the number of its last envelope.
+        """
+        piece: list[bytes] = []
+        size = 0
+        for envelope in envelopes:
+            piece.append(self.encode_event(envelope))
+            size += len(piece[-1])
+            if size >= _PIECE or envelope is envelopes[-1]:
+                yield envelope.seq, b"".join(piece)
+                piece, size = [], 0
 
 
 class LiveSession:

@@ -22,6 +22,8 @@ from clew.stores.sql_store import SqlStore
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _CONNECT_SECONDS = 10
+_END_ABANDONED = "SET idle_in_transaction_session_timeout = '10s'"
+"""A process that is stopped in a transaction must not hold its locks: others wait for them."""
 _DAMAGED = "XX"
 """The class of error codes that mean a damaged database."""
 
@@ -142,6 +144,7 @@ class PostgresDatabase:
             application_name="clew",
         )
         try:
+            connection.execute(_END_ABANDONED)
             if not self._has_tables:
                 create_tables(connection)
                 self._has_tables = True

@@ -15,7 +15,6 @@ MODULES = (
     "records",
     "totals",
     "export",
-    "report",
     "storage",
     "queue",
     "retry",
@@ -38,6 +37,11 @@ Reports with empty fields must not fail; the totals stay correct.
 Read `storage.py`, then run `make test`.
 """
 _LINE = "    total_{at} = sum(record.amount for record in records if record.name == names[{at}])\n"
+_REPORT = """\
+def read(line: str) -> Record:
+    name, amount = line.split(";")
+    return Record(name, int(amount))
+"""
 _ANSWER = """\
 `{name}.py` is fine. What I found:
 
@@ -58,6 +62,18 @@ Next I look at the module that calls it.
 """
 
 
+_EDIT = {
+    "file_path": "report.py",
+    "old_string": "    return Record(name, int(amount))",
+    "new_string": "    # An empty amount is zero.\n    return Record(name, int(amount or 0))",
+}
+_DONE = """\
+Done. `read` treats an empty amount as **zero** now. A word that is not a number still fails, and
+the error names the line.
+"""
+_FINDING = "- `{name}.run`, line {at}: sums the amounts of one name; an empty field comes as text\n"
+
+
 def write_project(project: Path, *, lines: int = 60) -> None:
     """Write the modules that the model reads."""
     project.mkdir(exist_ok=True)
@@ -66,6 +82,7 @@ def write_project(project: Path, *, lines: int = 60) -> None:
         (project / f"{name}.py").write_text(
             f'"""The {name}."""\n\n\ndef run(records, names):\n{body}'
         )
+    (project / "report.py").write_text(_REPORT)
 
 
 def reply(
@@ -87,11 +104,12 @@ def reply(
     return ScriptedResponse(steps=[*steps, end, usage(tokens, written, cached=tokens // 2), DONE])
 
 
-def make_model(reads: int = 3) -> Callable[[bytes], ScriptedResponse]:
+def make_model(reads: int = 3, *, findings: int = 0) -> Callable[[bytes], ScriptedResponse]:
     """Return a model that reads some files for each prompt, and then answers.
 
     Args:
         reads: How many files it reads before it answers.
+        findings: How many more lines an answer has, and how many its reasoning.
     """
     count = 0
 
@@ -108,6 +126,10 @@ def make_model(reads: int = 3) -> Callable[[bytes], ScriptedResponse]:
                 break
             since += message["role"] == "tool"
         name = MODULES[count % len(MODULES)]
+        if "Fix it" in _find_prompt(messages):
+            if since:
+                return reply(_DONE, tokens=tokens)
+            return reply("I change one line.", ("Edit", _EDIT), tokens=tokens, number=count)
         if since < reads:
             thinking = f"I need to see {name}.py before I change anything in it."
             return reply(
@@ -117,6 +139,12 @@ def make_model(reads: int = 3) -> Callable[[bytes], ScriptedResponse]:
                 thinking=thinking if since == 0 else "",
                 number=count,
             )
-        return reply(_ANSWER.format(name=name), tokens=tokens)
+        more = "".join(_FINDING.format(name=name, at=at) for at in range(findings))
+        return reply(more + _ANSWER.format(name=name), tokens=tokens, thinking=more)
 
     return answer
+
+
+def _find_prompt(messages: list[dict[str, Any]]) -> str:
+    """Return the newest prompt of a request."""
+    return next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")

@@ -43,7 +43,7 @@ async def _plugin(host: CommandHost, arguments: str) -> CommandResult:
     if action not in {row[0] for row in _PLUGIN} | {"marketplace"}:
         word, _ = split_word(arguments)
         raise SessionError(f"there is no /plugin {word}: write /plugin {_HINT}")
-    return await host.run_plugin_action([action, *words[1:]], agreed=agreed, in_project=in_project)
+    return await host.plugins.run([action, *words[1:]], agreed=agreed, in_project=in_project)
 
 
 def _read_only(name: str) -> bool:

@@ -278,10 +278,19 @@ class CommandHost(Protocol):
         """The subagents of the session."""
         ...
 
-    async def run_plugin_action(
-        self, words: Sequence[str], *, agreed: bool, in_project: bool
-    ) -> "CommandResult":
-        """Carry out an action of `/plugin`.
+    @property
+    def plugins(self) -> "PluginControl":
+        """The plugins of the user and of the project."""
+        ...
+
+
+class PluginControl(Protocol):
+    """Carries out the actions of `/plugin`."""
+
+    async def run(
+        self, words: Sequence[str], *, agreed: bool, in_project: bool = False
+    ) -> CommandResult:
+        """Carry out one action.
 
         Args:
             words: The action and its arguments.

@@ -18,6 +18,7 @@ const RIGHT = 14;
 const TOP = 20;
 const BOTTOM = 6;
 const PLOT = HEIGHT - TOP - BOTTOM;
+const MARK = 17;
 const THRESHOLDS = { warn: "warns at", compact: "compacts at", block: "sends nothing above" };
 
 /** Return the width of an element, kept up to date. @returns {[any, number]} */
@@ -156,18 +157,22 @@ function Limits({ timeline, step, top, width, y }) {
 /** Marks are buttons, so that a keyboard and a screen reader reach them. */
 function Marks({ points, marks, step, width, y, selected, onMark }) {
   const undone = useMemo(() => undoneMarks(marks), [marks]);
+  let last = -Infinity;
   return html`
     <ol class="marks" aria-label="Changes of the window">
       ${marks.map((/** @type {Mark} */ mark) => {
         const x = LEFT + Math.min(width, placeOfMark(points, step, mark.entry_id));
         const isOpen = selected === mark.entry_id;
         const classes = ["mark", mark.kind, isOpen ? "open" : "", undone.has(mark.entry_id) ? "undone" : ""].join(" ");
+        // Marks between the same two calls stand side by side.
+        const shift = Math.max(0, last + MARK - x);
+        last = x + shift;
         const high = y(mark.tokens_before);
         const low = y(mark.tokens_after);
         return html`
           <li key=${mark.entry_id} class=${classes} style=${{ left: `${x}px` }}>
             <span class="drop" style=${{ top: `${Math.min(high, low)}px`, height: `${Math.abs(low - high)}px` }}></span>
-            <button type="button" data-mark=${mark.entry_id} aria-expanded=${isOpen} aria-label=${sayMark(mark, undone.has(mark.entry_id))} title=${sayMark(mark, undone.has(mark.entry_id))} onClick=${() => onMark(mark.entry_id)}></button>
+            <button type="button" style=${shift ? { marginLeft: `${shift}px` } : {}} data-mark=${mark.entry_id} aria-expanded=${isOpen} aria-label=${sayMark(mark, undone.has(mark.entry_id))} title=${sayMark(mark, undone.has(mark.entry_id))} onClick=${() => onMark(mark.entry_id)}></button>
           </li>
         `;
       })}

@@ -9,6 +9,8 @@ import { Markdown } from "./markdown.js";
 
 /** @typedef {import("../session.js").OpenSession} OpenSession */
 
+const HABIT = 400; // Milliseconds in which a key was still meant for the prompt.
+
 /** @param {{session: OpenSession, requests: any[]}} props */
 export function Questions({ session, requests }) {
   if (!requests.length) return null;
@@ -43,9 +45,17 @@ function Question({ session, request, more }) {
     const done = await session.attempt(() => api.answer(session.id, body).then(() => true));
     if (!done) setSent(false);
   };
-  useEffect(() => listenToKeys(Object.fromEntries(choices.map((one) => [one.key, () => answer(one.approval)]))), [request]);
+  const card = useRef(/** @type {any} */ (null));
+  const movedAt = useFocus(card);
+  useEffect(() => {
+    /** @param {string} approval */
+    const take = (approval) => (/** @type {KeyboardEvent} */ event) => {
+      if (event.timeStamp - movedAt.current > HABIT) answer(approval);
+    };
+    return listenToKeys(Object.fromEntries(choices.map((one) => [one.key, take(one.approval)])));
+  }, [request]);
   return html`
-    <section class=${`question ${request.risk}`} aria-labelledby="question-title" data-request=${request.request_id}>
+    <section ref=${card} tabindex="-1" class=${`question ${request.risk}`} aria-labelledby="question-title" data-request=${request.request_id}>
       <div role="alert" class="question-head">
         <h2 id="question-title">${request.is_question ? request.reason : `Allow ${request.tool_name}?`}</h2>
         ${request.asker && html`<span class="tag">${request.asker}</span>`}
@@ -66,6 +76,28 @@ function Question({ session, request, more }) {
       ${choices.filter((one) => one.detail).map((one) => html`<p class="hint scope"><kbd>${one.key}</kbd> ${one.detail}</p>`)}
     </section>
   `;
+}
+
+/**
+ * Take the focus from an empty prompt, so that the keys answer, and give it back at the end.
+ * Returns when the focus moved: a key that was meant for the prompt is no answer.
+ */
+function useFocus(/** @type {any} */ card) {
+  const movedAt = useRef(-Infinity);
+  useEffect(() => {
+    const field = /** @type {HTMLTextAreaElement | null} */ (document.getElementById("prompt"));
+    const own = card.current;
+    const isMoved = document.activeElement === field && field?.value === "";
+    if (isMoved) {
+      movedAt.current = performance.now();
+      own.focus();
+    }
+    return () => {
+      const now = document.activeElement;
+      if (isMoved && (now === document.body || own.contains(now))) field?.focus();
+    };
+  }, []);
+  return movedAt;
 }
 
 /** What the call would do. @param {{request: any}} props */
