@@ -21,9 +21,7 @@ _FIRST_CELL = re.compile(r"^\| *([^|]*?) *\|", re.MULTILINE)
 
 PARTLY: Mapping[str, str] = MappingProxyType(
     {
-        "HOK-1": "no worktree is made yet, so its two events never fire",
         "STO-1": "nothing writes context references or sandbox ids yet",
-        "TOL-2": "there is no BackgroundProcess yet",
     }
 )
 """Requirements whose tests show only a part: they count as not shown until the rest exists."""

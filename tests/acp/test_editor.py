@@ -362,6 +362,30 @@ async def test_mcp_servers_of_the_editor_are_servers_of_the_session(tmp_path: Pa
     assert [name for name in offered if name.startswith("mcp__own__")]
 
 
+async def test_a_call_on_demand_is_shown_as_that_of_its_tool(tmp_path: Path) -> None:
+    program = Path(__file__).parents[1] / "tools" / "mcp" / "plain_server.py"
+    server = acp.schema.McpServerStdio(
+        name="own", command=sys.executable, args=["-S", str(program)], env=[]
+    )
+    (tmp_path / "clew").mkdir()
+    settings = "[mcp]\nstartupWait = 60000\ndeferThreshold = 0\n"
+    (tmp_path / "clew" / "clew.toml").write_text(settings)
+    wanted = {"tool": "mcp__own__fail", "arguments": {"text": "hello"}}
+    script = tool_call_response("CallMcpTool", json.dumps(wanted)), text_response("ok")
+    async with fake_openai(*script) as model:
+        async with connect(tmp_path, model.url) as desk:
+            opened = await desk.agent.new_session(cwd=str(desk.cwd), mcp_servers=[server])
+            await desk.ask(opened.session_id, "go")
+        async with connect(tmp_path, model.url) as later:
+            await later.agent.load_session(cwd=str(later.cwd), session_id=opened.session_id)
+
+    asked = [one.tool_call.model_dump(mode="json", by_alias=True) for one in desk.editor.questions]
+    shown = [*desk.editor.of("tool_call"), *asked, *later.editor.of("tool_call")]
+    assert [(one["title"], one["rawInput"]) for one in shown] == [
+        ("mcp__own__fail hello", {"text": "hello"})
+    ] * 3
+
+
 async def test_the_todo_list_is_a_plan(tmp_path: Path) -> None:
     todos = [
         {"content": "Look", "status": "completed", "activeForm": "Looking"},

@@ -4,7 +4,14 @@ import pytest
 
 from clew.core.errors import RunError, SessionError
 from clew.core.file_change import FileChange, Hunk
-from clew.core.tool_states import ToolState, diff_lines, first_argument, summarize_states
+from clew.core.tool_states import (
+    ToolState,
+    diff_lines,
+    first_argument,
+    start_state,
+    summarize_states,
+    unwrap_call,
+)
 
 
 def test_a_summary_counts_calls_and_failures_and_names_each_tool_once() -> None:
@@ -32,6 +39,25 @@ def test_the_first_argument_is_one_line_and_empty_if_it_cannot_be_read(
     arguments: str, shown: str
 ) -> None:
     assert first_argument(arguments) == shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ('{"tool": "mcp__a__b", "arguments": {"x": 1}}', ("mcp__a__b", '{"x":1}')),
+        ('{"tool": "mcp__a__b", "arguments": "{\\"x\\": 1}"}', ("mcp__a__b", '{"x": 1}')),
+        ('{"tool": "mcp__a__b"}', ("mcp__a__b", "{}")),
+        ('{"tool": 3}', ("CallMcpTool", '{"tool": 3}')),
+        ('{"tool": "', ("CallMcpTool", '{"tool": "')),
+        ("", ("CallMcpTool", "")),
+    ],
+)
+def test_a_call_on_demand_is_shown_as_that_of_its_tool(
+    arguments: str, shown: tuple[str, str]
+) -> None:
+    assert unwrap_call("CallMcpTool", arguments) == shown
+    assert start_state("c1", "CallMcpTool", arguments).tool_name == shown[0]
+    assert unwrap_call("Bash", arguments) == ("Bash", arguments)
 
 
 def test_a_long_diff_is_truncated_and_says_how_much_is_missing() -> None:

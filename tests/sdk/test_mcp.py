@@ -14,6 +14,8 @@ from clew.core.messages import ToolResult
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.providers.scripted import ScriptedReply, call_reply
 from clew.sdk.session import InteractiveSession
+from clew.tui.blocks import ToolCall
+from clew.tui.history import make_blocks
 from tests.sdk.places import Heard, Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-6")]
@@ -166,6 +168,34 @@ async def test_hooks_and_rules_see_the_tool_of_a_call_on_demand(place: Place) ->
     assert "the rule mcp__plain__fail" in said[2]
     seen = json.loads(notes.read_text())
     assert (seen["tool_name"], seen["tool_input"]) == ("mcp__plain__pid", {})
+
+
+async def test_a_call_on_demand_is_shown_as_that_of_its_tool(place: Place) -> None:
+    configure(place, mcp={**PATIENT, "deferThreshold": 0}, permissions={})
+    wanted = {"tool": "mcp__plain__progress", "arguments": {"text": "hello"}}
+    heard, person = Heard(), Person()
+    session = place.session(
+        [call_reply(("CallMcpTool", wanted)), "done"], permission_handler=person
+    )
+    session.on_any(heard)
+
+    async with session:
+        await session.run("go")
+        history = await session.history()
+
+    kinds = ("tool_start", "tool_progress", "tool_end", "permission_request")
+    shown = [one for kind in kinds for one in heard.of(kind)]
+    names = {getattr(one, "name", "") or one.tool_name for one in shown}
+    assert names == {"mcp__plain__progress"}
+    assert heard.of("tool_start")[0].arguments == '{"text":"hello"}'
+    assert [tool for tool, _ in person.asked] == ["mcp__plain__progress"]
+    told = [one.data for one in history if one.type in ("tool-start", "tool-end")]
+    assert [(one["tool_name"], one["first_arg"]) for one in told] == [
+        ("mcp__plain__progress", "hello")
+    ] * 2
+    blocks = make_blocks(history)
+    (block,) = [one for one in blocks if isinstance(one, ToolCall)]
+    assert (block.name, block.arguments) == ("mcp__plain__progress", '{"text":"hello"}')
 
 
 async def test_images_structure_and_errors_reach_the_model(place: Place) -> None:

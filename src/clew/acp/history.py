@@ -20,7 +20,7 @@ from clew.acp.content import (
 from clew.acp.tool_calls import show_diff_lines, show_text
 from clew.acp.updates import EventMapper
 from clew.core.messages import Image, Message, Reasoning, Role, Text, ToolCall
-from clew.core.tool_states import ToolState
+from clew.core.tool_states import ToolState, unwrap_call
 from clew.sdk.client import HistoryEntry
 
 
@@ -73,7 +73,7 @@ def _map_answer(message: Message, mapper: EventMapper) -> Iterator[Update]:
             case Reasoning(text=text) if text:
                 yield AgentThoughtChunk(TextBlock(text))
             case ToolCall(call_id=call_id, name=name, arguments=arguments):
-                yield mapper.start_call(call_id, name, arguments)
+                yield mapper.start_call(call_id, *unwrap_call(name, arguments))
             case _:
                 pass
 

@@ -14,6 +14,7 @@ _MAX_ARGUMENT = 200
 _MAX_RESULT = 4_000
 _MAX_DIFF = 200
 _MAX_NAMES = 5
+_CALL_ON_DEMAND = "CallMcpTool"
 _LINE_TYPES: Mapping[Mark, Literal["context", "remove", "add"]] = {
     " ": "context",
     "-": "remove",
@@ -61,8 +62,29 @@ class ToolReport(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     """Why the call was allowed or denied; None for calls that nobody judged."""
 
 
+def unwrap_call(name: str, arguments: str) -> tuple[str, str]:
+    """Return the tool and the arguments of a call for people: a call on demand as that of its tool.
+
+    A model calls an MCP tool that its requests do not declare through `CallMcpTool`.
+    """
+    if name != _CALL_ON_DEMAND:
+        return name, arguments
+    try:
+        values = decode_json(arguments or "{}")
+    except msgspec.DecodeError:
+        return name, arguments
+    match values:
+        case {"tool": str(tool), "arguments": str(inner)} if tool:
+            return tool, inner
+        case {"tool": str(tool), **rest} if tool:
+            return tool, msgspec.json.encode(rest.get("arguments", {})).decode()
+        case _:
+            return name, arguments
+
+
 def start_state(call_id: str, name: str, arguments: str) -> ToolState:
     """Return the state of a call that is running."""
+    name, arguments = unwrap_call(name, arguments)
     return ToolState(
         tool_name=name, first_arg=first_argument(arguments), is_running=True, call_id=call_id
     )

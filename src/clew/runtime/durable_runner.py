@@ -31,6 +31,7 @@ from clew.core.ids import SessionId
 from clew.core.messages import Role, Text, ToolCall, ToolResult
 from clew.core.permissions import Approval, PermissionAnswer
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind, TaskState, TaskStatus
+from clew.core.tool_states import unwrap_call
 from clew.runtime.clock import Clock, SystemClock
 from clew.runtime.durable_tasks import DurableTasks, make_spec
 from clew.runtime.protocol import LOG_PAGE_LINES, RunningTask, TaskFacts, TaskResult
@@ -231,7 +232,8 @@ def make_events(entry: Entry) -> list[Event]:
             case Text(text=text) if text and body.message.role is Role.ASSISTANT:
                 events.append(TextDelta(text=text))
             case ToolCall(call_id=call_id, name=name, arguments=arguments):
-                events.append(ToolStarted(call_id=call_id, name=name, arguments=arguments))
+                shown, given = unwrap_call(name, arguments)
+                events.append(ToolStarted(call_id=call_id, name=shown, arguments=given))
             case ToolResult(call_id=call_id, name=name, text=text, failed=failed):
                 events.append(ToolEnded(call_id=call_id, name=name, failed=failed, display=text))
     return events

@@ -25,6 +25,7 @@ from clew.core.permissions import (
 from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
 from clew.core.text import end_sentence, truncate_middle
+from clew.core.tool_states import unwrap_call
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.call_records import only_reads
 from clew.session.hook_events import fire, format_reminder, has_hooks
@@ -361,9 +362,8 @@ def make_failed_outcome(text: str, error_code: str) -> CallOutcome:
 
 def publish_start(state: SessionState, call: ToolCall, *, by_user: bool = False) -> None:
     """Publish that a call has begun."""
-    state.emit(
-        ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments, by_user=by_user)
-    )
+    name, arguments = unwrap_call(call.name, call.arguments)
+    state.emit(ToolStarted(call_id=call.call_id, name=name, arguments=arguments, by_user=by_user))
 
 
 def publish_end(
@@ -380,7 +380,7 @@ def publish_end(
     state.emit(
         ToolEnded(
             call_id=call.call_id,
-            name=call.name,
+            name=unwrap_call(call.name, call.arguments)[0],
             failed=output.failed,
             denied=outcome.denied,
             error_code=outcome.error_code,

@@ -8,6 +8,7 @@ from clew.core.messages import ToolCall
 from clew.core.permissions import Access, Decision, PermissionAnswer, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.text import one_line
+from clew.core.tool_states import unwrap_call
 from clew.session.model_call import ask_aside
 from clew.session.state import SessionState
 from clew.tools.protocol import AskModel, AskUser, Progress
@@ -43,12 +44,13 @@ def _last_line(text: str) -> str:
 def start_progress(state: SessionState, call: ToolCall) -> Progress:
     """Return where a call reports; `take_partial_output` reads it when the call was cut off."""
     values = state.tool_context.redact_values
+    name, _ = unwrap_call(call.name, call.arguments)
 
     def publish(text: str) -> None:
         clean = text if values is None else redact(text, extra_values=values)
         if line := _last_line(clean):
             shown = one_line(line, _MAX_LINE)
-            state.emit(ToolProgress(call_id=call.call_id, name=call.name, line=shown))
+            state.emit(ToolProgress(call_id=call.call_id, name=name, line=shown))
 
     progress = Progress(report=ProgressThrottle(publish).report)
     state.progress[call.call_id] = progress

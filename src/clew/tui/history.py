@@ -10,7 +10,7 @@ import msgspec
 from clew.core.file_change import FileChange, Hunk
 from clew.core.messages import Message, Reasoning, Role, Text
 from clew.core.text import pluralize
-from clew.core.tool_states import ToolState
+from clew.core.tool_states import ToolState, unwrap_call
 from clew.sdk.client import HistoryEntry, SessionSnapshot
 from clew.tui.blocks import Answer, Block, Notice, Thinking, ToolCall, UserPrompt
 from clew.tui.run_notes import INTERRUPTED
@@ -46,7 +46,9 @@ class _Known:
     results: dict[str, str] = field(default_factory=dict)
 
     def add(self, message: Message) -> None:
-        self.arguments.update((call.call_id, call.arguments) for call in message.calls)
+        self.arguments.update(
+            (call.call_id, unwrap_call(call.name, call.arguments)[1]) for call in message.calls
+        )
         self.results.update((result.call_id, result.text) for result in message.results)
 
 

@@ -241,7 +241,7 @@ class RunningTools:
             return []  # `TodosChanged` shows the list.
         return [
             ToolCall(
-                name=event.name,
+                name=call.name,
                 arguments=call.arguments,
                 outcome="denied" if event.denied else "error" if event.failed else "success",
                 error_code=event.error_code,
