@@ -158,12 +158,28 @@ async def test_a_client_that_falls_behind_is_told_to_take_a_new_snapshot(tmp_pat
     assert event.id == snapshot["seq"] + 1
 
 
-def publish_many(api: Api, session: str, count: int) -> None:
+async def test_large_events_arrive_whole(tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        session = await api.open()
+        text = "x" * 300_000
+
+        with anyio.fail_after(SECONDS):
+            async with (
+                api.follow(f"/sessions/{session}/events") as first,
+                api.follow(f"/sessions/{session}/events") as second,
+            ):
+                publish_many(api, session, 20, text)
+                found = [[await anext(events) for _ in range(20)] for events in (first, second)]
+
+    assert all(event.data["event"]["text"] == text for events in found for event in events)
+
+
+def publish_many(api: Api, session: str, count: int, text: str = "news") -> None:
     """Publish so fast that no client can read along."""
     live = api.server.state.find_service().sessions.get(session)
     assert live is not None
     for _ in range(count):
-        live.client.session.bus.publish(Warned("news"))
+        live.client.session.bus.publish(Warned(text))
 
 
 async def test_a_silent_stream_sends_heartbeats(tmp_path: Path) -> None:

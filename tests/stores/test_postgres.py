@@ -16,7 +16,7 @@ from clew.providers.scripted import ScriptedProvider
 from clew.sdk.session_store import separate_address
 from clew.session.session import Session
 from clew.stores.leases import LEASE_TIMEOUT, SessionHeld
-from clew.stores.postgres import PostgresStore
+from clew.stores.postgres import PostgresDatabase, PostgresStore
 from tests.stores.postgres import Server
 from tests.stores.store_child import child, line, tell
 
@@ -49,6 +49,21 @@ def cut_connections(url: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+
+
+async def test_a_process_that_is_stopped_in_a_transaction_does_not_hold_its_locks(
+    store: PostgresStore, url: str
+) -> None:
+    """The server ends the transaction, so that others can take over the session."""
+    await store.create(RECORD)
+
+    database = PostgresDatabase(url, size=1)
+    with psycopg.connect(url) as other, database._connection() as ours:
+        found = ours.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+        default = other.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+
+    await database.aclose()
+    assert (found, default) == (("10s",), ("0",))
 
 
 @pytest.mark.req("STO-2")
@@ -122,7 +137,7 @@ def remove_tasks(url: str) -> None:
     """Take away what the fourth format of the tables added."""
     with psycopg.connect(url) as connection:
         connection.execute("DROP TABLE clew_tasks, clew_task_messages, clew_workers")
-        connection.execute("DROP TABLE clew_schedules, clew_blobs")
+        connection.execute("DROP TABLE clew_schedules, clew_blobs, clew_replicas")
         connection.execute("DROP INDEX clew_sessions_parent")
         connection.execute("ALTER TABLE clew_sessions DROP COLUMN kind")
         connection.execute("ALTER TABLE clew_leases DROP COLUMN epoch, DROP COLUMN silent_after")

@@ -262,6 +262,22 @@ async def test_a_search_without_hits_leaves_a_sound_index_alone(
 
 
 @pytest.mark.req("CMP-10")
+async def test_sessions_without_messages_are_not_taken_for_a_damaged_index(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore(path)
+    setup = SetupChanged(model=ModelFacts(name="gpt-4o"))
+    for number in range(20):
+        session_id = SessionId(f"empty-{number}")
+        await store.create(record(session_id))
+        await store.append(session_id, [Entry(id=EntryId(1), at=1.0, body=setup)])
+
+    assert await store.search("minotaur") == []
+    assert "damaged" not in caplog.text
+    await store.aclose()
+
+
+@pytest.mark.req("CMP-10")
 async def test_an_index_that_is_damaged_does_not_keep_entries_from_being_stored(
     path: Path,
 ) -> None:

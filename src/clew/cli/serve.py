@@ -8,9 +8,11 @@ import webbrowser
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
@@ -24,7 +26,7 @@ from clew.server.access.connections import raise_file_limit
 from clew.server.access.origins import is_loopback, parse_networks
 from clew.server.access.tokens import TOKEN_FILE
 from clew.server.access.users import USERS_FILE
-from clew.server.options import ServerOptions
+from clew.server.options import ReplicaOptions, ServerOptions
 from clew.server.run import run_server
 from clew.tui.signals import ending_signals
 
@@ -85,14 +87,32 @@ def _make_options(arguments: Namespace) -> ServerOptions:
         limits=Limits(max_connections=raise_file_limit(Limits().max_connections)),
     )
     return ServerOptions(
-        defaults=session_spec(arguments),
+        # The port of the server is not that of the embedded model, which takes a free one.
+        defaults=replace(session_spec(arguments), port=0),
         environ=environ,
         access=access,
         roots=roots,
         host=arguments.host,
         port=arguments.port,
         max_sessions=arguments.max_sessions,
+        replica=_make_replica(arguments),
     )
+
+
+def _make_replica(arguments: Namespace) -> ReplicaOptions | None:
+    if not arguments.replica:
+        return None
+    text = arguments.replica
+    try:
+        place = urlsplit(f"//{text}")
+        host, port = place.hostname or "", place.port or 0
+    except ValueError:
+        host, port = "", 0
+    if not host or place.netloc != text or "@" in text:
+        raise ConfigError(
+            f"--replica {sanitize_line(text, _SHOWN)} is not an address, such as 10.0.0.5:8766"
+        )
+    return ReplicaOptions(host=host, port=port, silent_after=arguments.silent_after)
 
 
 def _check_user_header(arguments: Namespace) -> str:

@@ -19,19 +19,23 @@ class EventReader:
         self.position = bus.seq if after is None else after
         """The newest event that was read."""
 
-    def read(self, limit: int) -> list[Envelope]:
-        """Return at most `limit` events that are there already.
+    def peek(self, limit: int) -> list[Envelope]:
+        """Return at most `limit` events that are there already; set `position` as you use them.
 
         Raises:
             EventsExpired: Events are missing; take a new snapshot and continue from its `seq`.
         """
-        found = self._bus.read(self.position)[:limit]
+        return self._bus.read(self.position)[:limit]
+
+    def read(self, limit: int) -> list[Envelope]:
+        """Return at most `limit` events that are there already, each once; raises as `peek`."""
+        found = self.peek(limit)
         if found:
             self.position = found[-1].seq
         return found
 
     def check(self) -> None:
-        """Make sure that no event is missing; raises as `read` does."""
+        """Make sure that no event is missing; raises as `peek`."""
         self._bus.read(self.position)
 
     async def wait(self) -> bool:

@@ -23,7 +23,7 @@ from clew.server.live_sessions import LiveSession
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": alive\n\n"
 BATCH = 100
-"""Events in one write: what a slow client can make the server hold."""
+"""Events that are read at once."""
 _CHECK_SECONDS = 1.0
 
 IsLast: TypeAlias = Callable[[Envelope], bool]
@@ -96,7 +96,7 @@ class EventResponse:
     async def send_value(self, name: str, value: object) -> None:
         """Send a value that is not an envelope."""
         data = msgspec.json.encode(value)
-        await self._send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
+        await self.send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
 
     async def send_pending(self, live: LiveSession, reader: EventReader) -> None:
         """Send the envelopes that are there already."""
@@ -113,18 +113,22 @@ class EventResponse:
         """Send envelopes until the session is closed, or up to one that `is_last` accepts.
 
         A client that is too far behind gets the error `EventsExpired` and no more envelopes.
-        `stream_end` tells that the session was closed, unlike a connection that is lost.
+        `stream_end` tells that the session was closed, unlike a connection that is lost, or a
+        session that another replica has taken.
         """
         try:
             while True:
-                batch, has_ended = _cut(reader.read(BATCH), is_last)
+                batch, has_ended = _cut(reader.peek(BATCH), is_last)
                 if batch:
                     self._streams.sent += len(batch)
-                    await self._send(live.envelopes.join_events(batch))
+                    for reader.position, piece in live.envelopes.join_events(batch):
+                        # A write that is cancelled has reached the connection already.
+                        await self.send(piece)
                 elif not wait:
                     return
                 elif not await self._wait(reader):
-                    await self.send_value("stream_end", {})
+                    if not live.is_lost:
+                        await self.send_value("stream_end", {})
                     return
                 if has_ended:
                     return
@@ -136,9 +140,9 @@ class EventResponse:
         while True:
             with anyio.move_on_after(self._streams.heartbeat):
                 return await reader.wait()
-            await self._send(HEARTBEAT)
+            await self.send(HEARTBEAT)
 
-    async def _send(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         """Send bytes; a client that does not take them is disconnected."""
         with anyio.move_on_after(self._streams.stall) as scope:
             await self.response.write(data)

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from clew.core.errors import SessionBusy
 from clew.core.events import Envelope
 from clew.sdk.launch import launch
+from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_stores import ProjectStores
+from clew.sdk.replicas import ReplicaSession
 from clew.sdk.session import InteractiveSession
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
@@ -24,15 +26,19 @@ from clew.server.options import ServerOptions
 logger = logging.getLogger(__name__)
 
 _LONGEST_CHECK = 30.0
-_ENCODED = 512
+_MOST_FRAMES = 512
+_MOST_BYTES = 4 << 20
+"""What encoded envelopes of one session may take."""
+_PIECE = 256 << 10
+"""Bytes in one write: what a slow client can make the server hold, and one envelope more."""
 
 
 class EnvelopeCache:
     """Encodes each envelope of a session once for all clients, and keeps the newest."""
 
-    def __init__(self, size: int = _ENCODED) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self._frames: OrderedDict[int, bytes] = OrderedDict()
+        self._size = 0
         self._encoder = msgspec.json.Encoder()
 
     def encode_event(self, envelope: Envelope) -> bytes:
@@ -42,8 +48,9 @@ class EnvelopeCache:
             data = self._encoder.encode(envelope)
             head = f"id: {envelope.seq}\nevent: {envelope.name}\ndata: ".encode()
             frame = self._frames[envelope.seq] = b"".join((head, data, b"\n\n"))
-            if len(self._frames) > self._size:
-                self._frames.popitem(last=False)
+            self._size += len(frame)
+            while len(self._frames) > _MOST_FRAMES or self._size > _MOST_BYTES:
+                self._size -= len(self._frames.popitem(last=False)[1])
         return frame
 
     def encode_message(self, envelope: Envelope) -> bytes:
@@ -52,15 +59,25 @@ class EnvelopeCache:
         start = frame.index(b"\ndata: ") + len(b"\ndata: ")
         return b"".join((b'{"type":"event","envelope":', frame[start:-2], b"}"))
 
-    def join_events(self, envelopes: Sequence[Envelope]) -> bytes:
-        """Return several envelopes as server-sent events."""
-        return b"".join(map(self.encode_event, envelopes))
+    def join_events(self, envelopes: Sequence[Envelope]) -> Iterator[tuple[int, bytes]]:
+        """Yield envelopes as server-sent events, many small ones in one piece.
+
+        With each piece comes the number of its last envelope.
+        """
+        piece: list[bytes] = []
+        size = 0
+        for envelope in envelopes:
+            piece.append(self.encode_event(envelope))
+            size += len(piece[-1])
+            if size >= _PIECE or envelope is envelopes[-1]:
+                yield envelope.seq, b"".join(piece)
+                piece, size = [], 0
 
 
 class LiveSession:
     """An open session, and how it is used."""
 
-    def __init__(self, client: InteractiveSession) -> None:
+    def __init__(self, client: InteractiveSession, replica: ReplicaSession | None = None) -> None:
         self.id: str = client.get_session_id()
         self.client = client
         self.envelopes = EnvelopeCache()
@@ -70,6 +87,13 @@ class LiveSession:
         self.closing = anyio.Event()
         """Set to have it closed."""
         self.closed = anyio.Event()
+        self.replica = replica
+        """Its lease, where other replicas of the server may take it over."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True when another replica has taken it: its streams break off, and continue there."""
+        return self.replica is not None and self.replica.lost.is_set()
 
     @property
     def is_busy(self) -> bool:
@@ -159,13 +183,12 @@ class LiveSessions:
         await live.closed.wait()
         return True
 
-    async def aclose(self) -> None:
-        """Close every session, and the stores."""
+    async def close_all(self) -> None:
+        """Close every session."""
         for live in self.list_open():
             live.closing.set()
         for live in self.list_open():
             await live.closed.wait()
-        await self.stores.aclose()
 
     async def adopt(self, client: InteractiveSession) -> LiveSession:
         """Serve a session that the program has opened, until `close`; the program shuts it down."""
@@ -231,11 +254,14 @@ class LiveSessions:
                 spec,
                 environ=self._options.environ,
                 place=place,
-                services={"wait_for_answers": True},
+                services=_make_services(self._options),
             ) as launched:
                 await launched.save()
-                live = self._register(launched.session)
+                replica = ReplicaSession(launched) if self._options.replica else None
+                live = self._register(launched.session, replica)
                 task_status.started(live)
+                if replica is not None:
+                    await _keep_lease(live, replica, self._tasks)
                 await live.closing.wait()
         except Exception:
             # Before the session is open, this is the answer to the request that opens it.
@@ -257,8 +283,10 @@ class LiveSessions:
         finally:
             self._forget(live)
 
-    def _register(self, client: InteractiveSession) -> LiveSession:
-        live = LiveSession(client)
+    def _register(
+        self, client: InteractiveSession, replica: ReplicaSession | None = None
+    ) -> LiveSession:
+        live = LiveSession(client, replica)
         if live.id in self._open:
             raise SessionBusy(f"the session {live.id} is open already")
         live.last_used = self._clock()
@@ -277,3 +305,25 @@ class LiveSessions:
             for live in self.list_open():
                 if live.last_used < before and not live.is_busy:
                     live.closing.set()
+
+
+def _make_services(options: ServerOptions) -> InteractiveOptions:
+    """Return the options of all sessions; a successor must know which tool calls have begun."""
+    return {"wait_for_answers": True, "record_calls": options.replica is not None}
+
+
+async def _keep_lease(live: LiveSession, replica: ReplicaSession, tasks: TaskGroup) -> None:
+    """Continue the run that was cut, if there is one; wait until the session is closed."""
+
+    async def close_when_lost() -> None:
+        await replica.lost.wait()
+        live.closing.set()
+
+    if replica.is_run_cut:
+        # Not in the group below: closing the session aborts the run, which ends this.
+        tasks.start_soon(replica.continue_run)
+    async with anyio.create_task_group() as group:
+        group.start_soon(replica.save_settled)
+        group.start_soon(close_when_lost)
+        await live.closing.wait()
+        group.cancel_scope.cancel()

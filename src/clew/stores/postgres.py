@@ -14,12 +14,16 @@ from psycopg.conninfo import conninfo_to_dict
 
 from clew.core.errors import ConfigError, StoreDamaged, StoreUnavailable
 from clew.stores.postgres_dialect import PostgresConnection, PostgresDialect, create_tables
+from clew.stores.postgres_replicas import PostgresReplicas
+from clew.stores.replica_protocol import ReplicaStore
 from clew.stores.sql import SqlConnection
 from clew.stores.sql_store import SqlStore
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _CONNECT_SECONDS = 10
+_END_ABANDONED = "SET idle_in_transaction_session_timeout = '10s'"
+"""A process that is stopped in a transaction must not hold its locks: others wait for them."""
 _DAMAGED = "XX"
 """The class of error codes that mean a damaged database."""
 
@@ -51,6 +55,7 @@ class PostgresStore(SqlStore):
         """
         database = PostgresDatabase(url, size=connections)
         super().__init__(database, PostgresDialect(), clock=clock, silent_after=silent_after)
+        self.replicas: ReplicaStore = PostgresReplicas(database, self._rows.leases, self._leases)
 
 
 class PostgresDatabase:
@@ -139,6 +144,7 @@ class PostgresDatabase:
             application_name="clew",
         )
         try:
+            connection.execute(_END_ABANDONED)
             if not self._has_tables:
                 create_tables(connection)
                 self._has_tables = True

@@ -114,7 +114,9 @@ class SqliteDialect:
                 f" WHERE (rowid & 0xFFFFFFFF) > 0 AND text <> '' ORDER BY rowid {order} LIMIT 1"
             ).fetchone()
             if row is None:
-                (indexed,) = connection.execute("SELECT sum(indexed) FROM sessions").fetchone()
+                (indexed,) = connection.execute(
+                    "SELECT sum(indexed) FROM sessions WHERE messages > 0"
+                ).fetchone()
                 return (indexed or 0) <= _MOST_WITHOUT_WORDS
             place, text = row
             word = {"word": _quote(text.split()[0]), "place": place}

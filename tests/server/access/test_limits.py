@@ -97,11 +97,13 @@ async def test_streams_are_limited_and_a_closed_one_makes_room() -> None:
             for _ in range(2):
                 await open_streams.enter_async_context(await _open_stream(app))
             refused = await app.send(path="/api/v1/events", Accept="text/event-stream")
+            unsaid = await app.send(path="/api/v1/events")
             other = await app.send()
             app.hold.set()
         again = await app.send(path="/api/v1/events", Accept="text/event-stream")
 
     assert (refused.status, refused.error) == (429, "RateLimited")
+    assert unsaid.status == 429
     assert other.status == 200
     assert again.status == 200
 

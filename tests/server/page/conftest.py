@@ -101,15 +101,12 @@ class Start:
         self._stack = stack
         self.sites: list[Site] = []
 
-    def __call__(
-        self, *answers: ResponseScript, width: int = 1280, dark: bool = False, **spec: Any
-    ) -> Site:
+    def __call__(self, *answers: ResponseScript, width: int = 1280, **spec: Any) -> Site:
         """Start a server and a browser profile.
 
         Args:
             answers: What the model answers.
             width: Of the window, in pixels.
-            dark: The system prefers dark colours.
             spec: Fields of `SessionSpec`.
         """
         portal = self._stack.enter_context(start_blocking_portal())
@@ -123,9 +120,7 @@ class Start:
         )
         api = self._stack.enter_context(running)
         api.http.headers["Authorization"] = f"Bearer {'t' * 43}"
-        context = self._browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light"
-        )
+        context = self._browser.new_context(viewport={"width": width, "height": 800})
         self._stack.callback(context.close)
         self.sites.append(Site(api, portal, context))
         return self.sites[-1]

@@ -66,6 +66,7 @@ def test_no_text_of_an_answer_becomes_markup_in_any_view(start: Start, tmp_path:
 
     page = site.open(f"/#/s/{session}")
     page.get_by_text("onerror").first.wait_for()
+    page.locator("[data-mark]").first.wait_for()
     page.keyboard.press("]")
     page.locator(".report").get_by_text("onerror").first.wait_for()
     page.keyboard.press("Escape")

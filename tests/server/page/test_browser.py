@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew.testing.fake_openai import DONE, ScriptedResponse, Stall, delta, text_response, usage
-from tests.server.page.conftest import Start
+from tests.server.page.conftest import Site, Start
 from tests.server.page.scenario import make_model, reply, write_project
 
 if TYPE_CHECKING:
@@ -160,3 +160,23 @@ def test_text_never_becomes_markup(start: Start) -> None:
     page.locator(".rows .entry").first.wait_for()
     assert page.locator("main img, main script, [href^=javascript]").count() == 0
     assert re.search(r"onerror", page.locator(".rows").inner_text())
+
+
+def test_a_tab_whose_connection_was_cut_catches_up(start: Start) -> None:
+    site = start(text_response("First."), text_response("Second."), text_response("Third."))
+    session = site.create()
+    page = site.open(f"/#/s/{session}")
+    page.locator(".connection.live").wait_for()
+    for number, name in enumerate(("one", "two", "three"), 1):
+        site.portal.call(_cut_streams, site)
+        site.say(session, name)
+        _wait_until_idle(page, number)
+    assert page.locator(".block.answer").all_inner_texts() == ["First.", "Second.", "Third."]
+    assert page.locator(".block.prompt .prompt-text").all_inner_texts() == ["one", "two", "three"]
+    site.complaints[:] = [one for one in site.complaints if "net::ERR" not in one]
+
+
+def _cut_streams(site: Site) -> None:
+    for request in site.api.server.state.streams._open.values():
+        if request.transport is not None:
+            request.transport.abort()

@@ -36,6 +36,8 @@ _MAX_FORM = 4_096
 _LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read, so that the client sees the answer."""
 _EVENT_STREAM = "text/event-stream"
+_EVENTS_PATH = "/events"
+"""The end of the addresses that answer with a stream, whatever the client accepts."""
 
 
 def get_user(request: web.Request) -> User:
@@ -148,7 +150,8 @@ class Access:
             connection.accept()
         self._requests.take(f"user {user.name}")
         limits = self._options.limits
-        streams = websocket or _EVENT_STREAM in headers.get("Accept", "")
+        wants_events = _EVENT_STREAM in headers.get("Accept", "")
+        streams = websocket or wants_events or request.path.endswith(_EVENTS_PATH)
         with self._streams.open(user.name) if streams else nullcontext():
             await read_body(request, limits.max_body, seconds=limits.body_seconds)
             return await handler(request)

@@ -66,7 +66,7 @@ async function call(path, options) {
 
 /** @param {Record<string, string | number | boolean | null | undefined>} values */
 function query(values) {
-  const found = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const found = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
   const text = new URLSearchParams(found.map(([name, value]) => [name, String(value)])).toString();
   return text ? `?${text}` : "";
 }
@@ -78,7 +78,7 @@ export const api = {
   health: () => call("/health"),
   models: () => call("/models"),
   roster: () => call("/roster"),
-  listSessions: (limit = 100, after = "") => call(`/sessions${query({ limit, after })}`),
+  listSessions: (limit = 100) => call(`/sessions${query({ limit })}`),
   /** @param {string} q */
   searchSessions: (q, limit = 30) => call(`/sessions/search${query({ q, limit })}`),
   createSession: (body = {}) => call("/sessions", { method: "POST", body }),

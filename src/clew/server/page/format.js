@@ -1,5 +1,6 @@
 /** Numbers, times and sizes as people read them. Pure. */
 
+/** @type {[number, string][]} */
 const COMPACT_STEPS = [
   [1e9, "B"],
   [1e6, "M"],

@@ -126,11 +126,15 @@ const AUTHORS = { user: "you", assistant: "model" };
 function Rows({ session, entries, actions, onOpen, isFiltered }) {
   const scroller = useRef(/** @type {any} */ (null));
   const [place, setPlace] = useState({ top: 0, height: 800 });
-  const isAtEnd = useRef(true);
+  const isStuck = useRef(true);
   useEffect(() => {
     const element = scroller.current;
+    let last = 0;
     const read = () => {
-      isAtEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < ROW;
+      // Only the user scrolls up; entries that arrive never do.
+      if (element.scrollHeight - element.scrollTop - element.clientHeight < ROW) isStuck.current = true;
+      else if (element.scrollTop < last - 2) isStuck.current = false;
+      last = element.scrollTop;
       setPlace({ top: element.scrollTop, height: element.clientHeight });
     };
     element.addEventListener("scroll", read, { passive: true });
@@ -143,7 +147,7 @@ function Rows({ session, entries, actions, onOpen, isFiltered }) {
   }, []);
   useEffect(() => {
     if (isFiltered) scroller.current.scrollTop = 0;
-    else if (isAtEnd.current) scroller.current.scrollTop = scroller.current.scrollHeight;
+    else if (isStuck.current) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [entries.length, isFiltered]);
   const first = Math.max(0, Math.floor(place.top / ROW) - MARGIN);
   const end = Math.min(entries.length, Math.ceil((place.top + place.height) / ROW) + MARGIN);

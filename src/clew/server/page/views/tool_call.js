@@ -36,7 +36,7 @@ export function ToolCall({ block, tool }) {
   const what = mainArgument(values) || block.firstArg || "";
   const shown = /path/.test(Object.keys(values)[0] ?? "") ? shortPath(what, 3) : oneLine(what, 140);
   const diff = block.change ? makeRows(block.change) : null;
-  const isOpen = Boolean(diff) || block.outcome === "error";
+  const isOpen = Boolean(diff) || block.outcome === "error" || Boolean(block.byUser);
   return html`
     <details class=${`block tool ${block.outcome}`} data-entry=${block.entryId} open=${isOpen}>
       <summary>
@@ -48,7 +48,7 @@ export function ToolCall({ block, tool }) {
         ${block.seconds >= 0.5 && html`<span class="hint">${duration(block.seconds)}</span>`}
       </summary>
       <div class="tool-body">
-        ${diff ? html`<${Diff} diff=${diff} path=${block.change.path} />` : html`<${Arguments} values=${values} raw=${block.arguments} />`}
+        ${diff ? html`<${Diff} diff=${diff} path=${block.change.path} />` : !block.byUser && html`<${Arguments} values=${values} raw=${block.arguments} />`}
         ${block.outcome === "running" && tool?.line && html`<pre class="progress" aria-live="off">${tool.line}</pre>`}
         ${(!diff || block.outcome !== "success") && html`<${Output} text=${block.display || block.text || ""} failed=${block.outcome !== "success" && block.outcome !== "running"} />`}
         ${block.remedy && html`<p class="hint">${block.remedy}</p>`}
