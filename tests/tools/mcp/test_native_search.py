@@ -80,7 +80,7 @@ async def test_openai_gets_the_tools_of_a_search_as_its_output() -> None:
         "arguments": SEARCH,
     }
     done = {"type": "response.completed", "response": {"status": "completed", "output": [item]}}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         done,
