@@ -432,7 +432,7 @@ async def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 async def test_a_command_runs_without_a_terminal_that_cannot_be_opened(tmp_path: Path) -> None:
     class Broken(Editor):
-        async def create_terminal(self, **_: Any) -> Any:
+        async def create_terminal(self, *_: Any, **__: Any) -> Any:
             raise acp.RequestError.internal_error()
 
     script = tool_call_response("Bash", json.dumps({"command": "echo hi"})), text_response("ok")
