@@ -137,7 +137,7 @@ def remove_tasks(url: str) -> None:
     """Take away what the fourth format of the tables added."""
     with psycopg.connect(url) as connection:
         connection.execute("DROP TABLE clew_tasks, clew_task_messages, clew_workers")
-        connection.execute("DROP TABLE clew_schedules, clew_blobs")
+        connection.execute("DROP TABLE clew_schedules, clew_blobs, clew_replicas")
         connection.execute("DROP INDEX clew_sessions_parent")
         connection.execute("ALTER TABLE clew_sessions DROP COLUMN kind")
         connection.execute("ALTER TABLE clew_leases DROP COLUMN epoch, DROP COLUMN silent_after")

@@ -1,5 +1,7 @@
 """`clew serve`: serve sessions over HTTP until the process is ended."""
 
+import atexit
+import gc
 import logging
 import os
 import signal
@@ -8,6 +10,7 @@ import webbrowser
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
@@ -25,7 +28,7 @@ from clew.server.access.connections import raise_file_limit
 from clew.server.access.origins import is_loopback, parse_networks
 from clew.server.access.tokens import TOKEN_FILE
 from clew.server.access.users import USERS_FILE
-from clew.server.options import ServerOptions
+from clew.server.options import ReplicaOptions, ServerOptions
 from clew.server.run import run_server
 from clew.tui.signals import ending_signals
 
@@ -47,6 +50,8 @@ def run_serve(arguments: Namespace) -> int:
         format="%(levelname)s %(name)s: %(message)s",
     )
     options = _make_options(arguments)
+    # All is closed by then: looking for garbage would take longer than stopping the server.
+    atexit.register(gc.freeze)
     backend = {"use_uvloop": find_spec("uvloop") is not None}
     return anyio.run(_serve, options, arguments.open, backend_options=backend)
 
@@ -94,7 +99,24 @@ def _make_options(arguments: Namespace) -> ServerOptions:
         host=arguments.host,
         port=arguments.port,
         max_sessions=arguments.max_sessions,
+        replica=_make_replica(arguments),
     )
+
+
+def _make_replica(arguments: Namespace) -> ReplicaOptions | None:
+    if not arguments.replica:
+        return None
+    text = arguments.replica
+    try:
+        place = urlsplit(f"//{text}")
+        host, port = place.hostname or "", place.port or 0
+    except ValueError:
+        host, port = "", 0
+    if not host or place.netloc != text or "@" in text:
+        raise ConfigError(
+            f"--replica {sanitize_line(text, _SHOWN)} is not an address, such as 10.0.0.5:8766"
+        )
+    return ReplicaOptions(host=host, port=port, silent_after=arguments.silent_after)
 
 
 def _check_user_header(arguments: Namespace) -> str:

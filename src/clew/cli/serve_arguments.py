@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.cli.argument_parser import parse_count, parse_port
+from clew.cli.argument_parser import parse_count, parse_port, parse_seconds
 
 HOST, PORT = "127.0.0.1", 8765
 
@@ -39,9 +39,27 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many sessions may be open at once (default: 100)",
     )
+    _add_replica(serve)
     _add_access(serve)
     actions = serve.add_subparsers(dest="action", metavar="{user}")
     _add_user(actions.add_parser("user", help="add, remove or list users with their own sessions"))
+
+
+def _add_replica(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument(
+        "--replica",
+        default="",
+        metavar="HOST[:PORT]",
+        help="share the sessions of a PostgreSQL store with other servers, which reach this one at"
+        " this address",
+    )
+    serve.add_argument(
+        "--silent-after",
+        type=parse_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="replicas take over the sessions of one without a heartbeat for so long (default: 5)",
+    )
 
 
 def _add_access(serve: argparse.ArgumentParser) -> None:

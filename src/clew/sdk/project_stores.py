@@ -36,11 +36,18 @@ class ProjectStores:
         environ: Environment variables.
         address: One store for all folders; by default each folder has its own, unless
             `CLEW_STORE` names one.
+        silent_after: What this process promises for its leases; see `open_store`.
     """
 
     def __init__(
-        self, roots: Sequence[Path], *, environ: Mapping[str, str], address: str = ""
+        self,
+        roots: Sequence[Path],
+        *,
+        environ: Mapping[str, str],
+        address: str = "",
+        silent_after: float | None = None,
     ) -> None:
+        self._silent_after = silent_after
         self._roots = [root.resolve() for root in roots]
         self._environ = environ
         self._address = address or environ.get(VARIABLE, "")
@@ -74,8 +81,14 @@ class ProjectStores:
         """Return the store for the sessions of a folder."""
         address = self._address or project_address(cwd, self._environ)
         if (found := self._open.get(address)) is None:
-            found = self._open[address] = project_store(cwd, self._environ, self._address)
+            found = self._open[address] = project_store(
+                cwd, self._environ, self._address, silent_after=self._silent_after
+            )
         return found
+
+    def open_shared(self) -> ProjectStore:
+        """Return the store of all folders, or of the first root where each folder has its own."""
+        return self.open(self._roots[0])
 
     def find_checkpoints(self, cwd: str) -> Path:
         """Return the folder with the checkpoints of a session's project."""
@@ -126,7 +139,7 @@ class ProjectStores:
     async def _list_places(self) -> Sequence[ProjectStore]:
         """Return the stores that exist and have sessions of the roots: looking creates no file."""
         if self._address:
-            return [self.open(self._roots[0])]
+            return [self.open_shared()]
         files = await to_thread.run_sync(self._list_files)
         for file in files - self._open.keys() - self._foreign:
             await self._add(file)

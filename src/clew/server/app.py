@@ -12,16 +12,20 @@ from aiohttp.typedefs import Middleware
 from anyio.abc import TaskGroup
 from msgspec import structs
 
+from clew.core.errors import SessionBusy
 from clew.sdk.project_stores import ProjectStores
+from clew.sdk.replicas import is_held_elsewhere
 from clew.sdk.session_store import VARIABLE, separate_address
 from clew.server.access import Access, User, get_user
 from clew.server.access.users import OWNER_USER
 from clew.server.errors import make_error_response
 from clew.server.event_stream import Streams
+from clew.server.forward import Forwarder
 from clew.server.live_sessions import LiveSessions
 from clew.server.metrics import Metrics
 from clew.server.openapi import make_document
 from clew.server.options import ServerOptions
+from clew.server.replicas import Replicas
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
 from clew.server.service import Service
@@ -43,7 +47,28 @@ class ServerState:
         self._document = msgspec.json.encode(make_document(ROUTES))
         self._tasks = tasks
         self._services: dict[User, Service] = {}
+        self._forwarder = Forwarder(self.streams)
+        self.replicas: Replicas | None = None
+        if options.replica is not None:
+            self.replicas = Replicas(
+                options.replica,
+                services=self._services,
+                find_service=self.find_service,
+                forwarder=self._forwarder,
+                tasks=tasks,
+            )
         tasks.start_soon(self.streams.watch)
+
+    async def join(self, address: str) -> None:
+        """Join the replicas that share the store; this one listens for them at `address`.
+
+        Raises:
+            ConfigError: The store cannot be shared.
+            StoreError: It cannot be used.
+        """
+        assert self.replicas is not None  # noqa: S101 - a mistake of the caller
+        await self._forwarder.start()
+        await self.replicas.start(OWNER_USER, address)
 
     def find_service(self, user: User = OWNER_USER) -> Service:
         """Return what a user may use."""
@@ -55,7 +80,12 @@ class ServerState:
         """End all streams, then close all sessions."""
         self.streams.stop()
         for service in self._services.values():
-            await service.sessions.aclose()
+            await service.sessions.close_all()
+        if self.replicas is not None:
+            await self.replicas.aclose()
+            await self._forwarder.aclose()
+        for service in self._services.values():
+            await service.sessions.stores.aclose()
         if self.access is not None:
             self.access.close()
 
@@ -66,6 +96,7 @@ class ServerState:
             [Path(root) for root in roots],
             environ=options.environ,
             address=options.defaults.store,
+            silent_after=options.replica.silent_after if options.replica else None,
         )
         sessions = LiveSessions(stores, self._tasks, options)
         return Service(
@@ -85,17 +116,58 @@ def make_app(state: ServerState) -> web.Application:
     if state.access is not None:
         state.access.install(app)
     for route in ROUTES:
-        path = route.path.replace("{session_id}", _SESSION_ID)
-        app.router.add_route(route.method, BASE + path, _make_handler(route, state))
+        app.router.add_route(route.method, BASE + _find_path(route), _make_handler(route, state))
     add_page(app)
     return app
+
+
+def make_replica_app(state: ServerState, replicas: Replicas) -> web.Application:
+    """Return the application for requests that other replicas forward."""
+    app = web.Application(
+        middlewares=[_answer_errors(state)], client_max_size=state.options.max_body
+    )
+    for route in ROUTES:
+        app.router.add_route(
+            route.method, BASE + _find_path(route), _make_replica_handler(route, replicas)
+        )
+    return app
+
+
+def _find_path(route: AnyRoute) -> str:
+    return route.path.replace("{session_id}", _SESSION_ID)
 
 
 def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         has_user = state.access is not None and not route.open_to_all
         user = get_user(request) if has_user else OWNER_USER
-        return await route.serve(request, state.find_service(user))
+        service, replicas = state.find_service(user), state.replicas
+        if replicas is None:
+            return await route.serve(request, service)
+        return await _serve_anywhere(route, request, service, (replicas, user))
+
+    return handle
+
+
+async def _serve_anywhere(
+    route: AnyRoute, request: web.Request, service: Service, place: tuple[Replicas, User]
+) -> web.StreamResponse:
+    """Answer a request here, or have the replica answer that has the session."""
+    replicas, user = place
+    while True:
+        if (answer := await replicas.forward(request, service, user)) is not None:
+            return answer
+        try:
+            return await route.serve(request, service)
+        except SessionBusy as error:
+            # Another replica has opened it at the same time.
+            if not is_held_elsewhere(error) or not await replicas.has_peer_with(request, service):
+                raise
+
+
+def _make_replica_handler(route: AnyRoute, replicas: Replicas) -> _Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await route.serve(request, await replicas.admit(request))
 
     return handle
 

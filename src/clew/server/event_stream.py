@@ -96,7 +96,7 @@ class EventResponse:
     async def send_value(self, name: str, value: object) -> None:
         """Send a value that is not an envelope."""
         data = msgspec.json.encode(value)
-        await self._send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
+        await self.send(b"".join((b"event: ", name.encode(), b"\ndata: ", data, b"\n\n")))
 
     async def send_pending(self, live: LiveSession, reader: EventReader) -> None:
         """Send the envelopes that are there already."""
@@ -113,7 +113,8 @@ class EventResponse:
         """Send envelopes until the session is closed, or up to one that `is_last` accepts.
 
         A client that is too far behind gets the error `EventsExpired` and no more envelopes.
-        `stream_end` tells that the session was closed, unlike a connection that is lost.
+        `stream_end` tells that the session was closed, unlike a connection that is lost, or a
+        session that another replica has taken.
         """
         try:
             while True:
@@ -122,11 +123,12 @@ class EventResponse:
                     self._streams.sent += len(batch)
                     for reader.position, piece in live.envelopes.join_events(batch):
                         # A write that is cancelled has reached the connection already.
-                        await self._send(piece)
+                        await self.send(piece)
                 elif not wait:
                     return
                 elif not await self._wait(reader):
-                    await self.send_value("stream_end", {})
+                    if not live.is_lost:
+                        await self.send_value("stream_end", {})
                     return
                 if has_ended:
                     return
@@ -138,9 +140,9 @@ class EventResponse:
         while True:
             with anyio.move_on_after(self._streams.heartbeat):
                 return await reader.wait()
-            await self._send(HEARTBEAT)
+            await self.send(HEARTBEAT)
 
-    async def _send(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         """Send bytes; a client that does not take them is disconnected."""
         with anyio.move_on_after(self._streams.stall) as scope:
             await self.response.write(data)

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from clew.core.errors import SessionBusy
 from clew.core.events import Envelope
 from clew.sdk.launch import launch
+from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_stores import ProjectStores
+from clew.sdk.replicas import ReplicaSession
 from clew.sdk.session import InteractiveSession
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
@@ -75,7 +77,7 @@ class EnvelopeCache:
 class LiveSession:
     """An open session, and how it is used."""
 
-    def __init__(self, client: InteractiveSession) -> None:
+    def __init__(self, client: InteractiveSession, replica: ReplicaSession | None = None) -> None:
         self.id: str = client.get_session_id()
         self.client = client
         self.envelopes = EnvelopeCache()
@@ -85,6 +87,13 @@ class LiveSession:
         self.closing = anyio.Event()
         """Set to have it closed."""
         self.closed = anyio.Event()
+        self.replica = replica
+        """Its lease, where other replicas of the server may take it over."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True when another replica has taken it: its streams break off, and continue there."""
+        return self.replica is not None and self.replica.lost.is_set()
 
     @property
     def is_busy(self) -> bool:
@@ -174,13 +183,12 @@ class LiveSessions:
         await live.closed.wait()
         return True
 
-    async def aclose(self) -> None:
-        """Close every session, and the stores."""
+    async def close_all(self) -> None:
+        """Close every session."""
         for live in self.list_open():
             live.closing.set()
         for live in self.list_open():
             await live.closed.wait()
-        await self.stores.aclose()
 
     async def adopt(self, client: InteractiveSession) -> LiveSession:
         """Serve a session that the program has opened, until `close`; the program shuts it down."""
@@ -246,11 +254,14 @@ class LiveSessions:
                 spec,
                 environ=self._options.environ,
                 place=place,
-                services={"wait_for_answers": True},
+                services=_make_services(self._options),
             ) as launched:
                 await launched.save()
-                live = self._register(launched.session)
+                replica = ReplicaSession(launched) if self._options.replica else None
+                live = self._register(launched.session, replica)
                 task_status.started(live)
+                if replica is not None:
+                    await _keep_lease(live, replica, self._tasks)
                 await live.closing.wait()
         except Exception:
             # Before the session is open, this is the answer to the request that opens it.
@@ -272,8 +283,10 @@ class LiveSessions:
         finally:
             self._forget(live)
 
-    def _register(self, client: InteractiveSession) -> LiveSession:
-        live = LiveSession(client)
+    def _register(
+        self, client: InteractiveSession, replica: ReplicaSession | None = None
+    ) -> LiveSession:
+        live = LiveSession(client, replica)
         if live.id in self._open:
             raise SessionBusy(f"the session {live.id} is open already")
         live.last_used = self._clock()
@@ -292,3 +305,25 @@ class LiveSessions:
             for live in self.list_open():
                 if live.last_used < before and not live.is_busy:
                     live.closing.set()
+
+
+def _make_services(options: ServerOptions) -> InteractiveOptions:
+    """Return the options of all sessions; a successor must know which tool calls have begun."""
+    return {"wait_for_answers": True, "record_calls": options.replica is not None}
+
+
+async def _keep_lease(live: LiveSession, replica: ReplicaSession, tasks: TaskGroup) -> None:
+    """Continue the run that was cut, if there is one; wait until the session is closed."""
+
+    async def close_when_lost() -> None:
+        await replica.lost.wait()
+        live.closing.set()
+
+    if replica.is_run_cut:
+        # Not in the group below: closing the session aborts the run, which ends this.
+        tasks.start_soon(replica.continue_run)
+    async with anyio.create_task_group() as group:
+        group.start_soon(replica.save_settled)
+        group.start_soon(close_when_lost)
+        await live.closing.wait()
+        group.cancel_scope.cancel()

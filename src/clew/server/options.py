@@ -11,6 +11,18 @@ PORT = 8765
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOptions:
+    """How one of several servers on the same PostgreSQL database works with the others."""
+
+    host: str = HOST
+    """Where it listens for them, and the address at which they reach it."""
+    port: int = 0
+    """0 for any free port."""
+    silent_after: float = 5.0
+    """Seconds without a heartbeat after which the others take over its sessions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """What `clew serve` serves, and where."""
 
@@ -37,3 +49,5 @@ class ServerOptions:
     """Bytes of a request body; images are in prompts."""
     shutdown_seconds: float = 0.2
     """How long requests may still run when the server stops."""
+    replica: ReplicaOptions | None = None
+    """Share the sessions of a PostgreSQL database with other servers."""

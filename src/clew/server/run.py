@@ -5,15 +5,15 @@ import errno
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 from aiohttp import web
 from anyio.abc import TaskGroup
 
 from clew.core.errors import ConfigError
-from clew.server.app import ServerState, make_app
-from clew.server.options import ServerOptions
+from clew.server.app import ServerState, make_app, make_replica_app
+from clew.server.options import ReplicaOptions, ServerOptions
 
 _BACKLOG = 1_024
 
@@ -57,7 +57,10 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
             **(state.access.runner_options if state.access is not None else {}),
         )
         await runner.setup()
+        inner: web.AppRunner | None = None
         try:
+            if options.replica is not None:
+                inner = await _listen_for_replicas(state, options.replica)
             await _start(_Site(runner, state), options)
             host, port = runner.addresses[0][:2]
             yield RunningServer(options.host or host, port, state)
@@ -65,8 +68,28 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
             with anyio.CancelScope(shield=True):
                 state.streams.stop()
                 await runner.cleanup()
+                if inner is not None:
+                    await inner.cleanup()
                 await state.aclose()
             tasks.cancel_scope.cancel()
+
+
+async def _listen_for_replicas(state: ServerState, options: ReplicaOptions) -> web.AppRunner:
+    """Join the other replicas, and accept the requests that they forward."""
+    assert state.replicas is not None  # noqa: S101 - the options say so
+    app = make_replica_app(state, state.replicas)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, options.host, options.port)
+        await _start(site, replace(state.options, host=options.host, port=options.port))
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        await state.join(f"http://{host}:{runner.addresses[0][1]}")
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await runner.cleanup()
+        raise
+    return runner
 
 
 @asynccontextmanager

@@ -61,7 +61,7 @@ class EventBus:
     ) -> None:
         self.session_id = SessionId("")
         """Set when the session is opened."""
-        self.on_detach: Callable[[], None] | None = None
+        self.on_detach: Callable[[], None] = _ignore
         """Called when a listener or a stream that could answer questions is gone."""
         self._clock = clock
         self._capacity = capacity
@@ -81,6 +81,11 @@ class EventBus:
         """The number of the newest event."""
         self._start_buffer()
         return self._seq
+
+    @seq.setter
+    def seq(self, number: int) -> None:
+        """Number the next event one above this; numbers that were given out before expire."""
+        self._seq, self._buffer = number, None
 
     @property
     def answerable(self) -> bool:
@@ -182,8 +187,7 @@ class EventBus:
             yield
         finally:
             self._streams -= answering
-            if self.on_detach is not None:
-                self.on_detach()
+            self.on_detach()
 
     async def wait(self, position: int) -> bool:
         """Wait until there are events after that number; False when no more will come."""
@@ -208,8 +212,6 @@ class EventBus:
                 f"events after {position} are no longer available; take a new snapshot and"
                 " continue from its seq"
             )
-        if not missed:
-            return []
         return [buffered[index] for index in range(len(buffered) - missed, len(buffered))]
 
     def _subscribe(self, listeners: list[_Subscription], call: Listener) -> Unsubscribe:
@@ -219,8 +221,7 @@ class EventBus:
         def unsubscribe() -> None:
             if subscription in listeners:
                 listeners.remove(subscription)
-                if self.on_detach is not None:
-                    self.on_detach()
+                self.on_detach()
 
         return unsubscribe
 
@@ -236,13 +237,16 @@ class EventBus:
 
     def _call_listeners(self, envelope: Envelope) -> None:
         # Copies, because a listener may unsubscribe itself.
-        everybody = self._all.copy()
-        event = envelope.event
+        everybody, event = self._all.copy(), envelope.event
         if not envelope.task_id or isinstance(event, PermissionRequest | PermissionResolved):
             for one in (*self._own, *self._named.get(type(event), ())):
                 _call(one.call, event, envelope)
         for one in everybody:
             _call(one.call, envelope, envelope)
+
+
+def _ignore() -> None:
+    """Do nothing."""
 
 
 async def _stream(

@@ -98,6 +98,14 @@ class Lease(Struct, frozen=True, kw_only=True):
         return is_dead(self.holder, me=me, silent=self.silent)
 
 
+class OwnLease(Struct, frozen=True, kw_only=True):
+    """A lease that a store took."""
+
+    epoch: int
+    was_held: bool = False
+    """True when its last holder died with it, so that a run may have been cut."""
+
+
 class Writer(Struct, frozen=True, kw_only=True):
     """Who wants to write to a session."""
 

@@ -14,6 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from clew.core.errors import ConfigError, StoreDamaged, StoreUnavailable
 from clew.stores.postgres_dialect import PostgresConnection, PostgresDialect, create_tables
+from clew.stores.postgres_replicas import PostgresReplicas
+from clew.stores.replica_protocol import ReplicaStore
 from clew.stores.sql import SqlConnection
 from clew.stores.sql_store import SqlStore
 
@@ -53,6 +55,7 @@ class PostgresStore(SqlStore):
         """
         database = PostgresDatabase(url, size=connections)
         super().__init__(database, PostgresDialect(), clock=clock, silent_after=silent_after)
+        self.replicas: ReplicaStore = PostgresReplicas(database, self._rows.leases, self._leases)
 
 
 class PostgresDatabase:

@@ -17,6 +17,7 @@ from clew.context.recall.documents import Document
 from clew.context.recall.search import IndexQuery, Place
 from clew.context.recall.words import split_words
 from clew.core.errors import StoreUnavailable
+from clew.stores.postgres_replicas import TABLE as REPLICAS
 from clew.stores.record import COLUMNS
 from clew.stores.sql import Scope, SqlConnection
 from clew.stores.task_tables import POSTGRES_TYPES, blob_dates, task_tables
@@ -122,7 +123,8 @@ _VERSION_4 = (
     *task_tables(POSTGRES_TYPES),
 )
 _VERSION_5 = tuple(blob_dates(POSTGRES_TYPES))
-_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+_VERSION_6 = (REPLICAS,)
+_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
 """The statements that lead from each version of the tables to the next, from none to the first."""
 
 

@@ -14,6 +14,7 @@ from clew.stores.leases import (
     Lease,
     LeaseHolder,
     LeaseLost,
+    OwnLease,
     ProcessKey,
     SessionHeld,
     Writer,
@@ -50,6 +51,7 @@ UPDATE {leases} SET owner = '' WHERE owner = :owner
     AND {session} = (SELECT number FROM {sessions} WHERE id = :id)
 """
 _RELEASE_ALL = "UPDATE {leases} SET owner = '' WHERE owner = :owner"
+_NUMBER = "SELECT number FROM {sessions} WHERE id = :id"
 _RENEW = "UPDATE {leases} SET beat = {now} WHERE owner = :owner"
 
 
@@ -66,8 +68,8 @@ class LeaseRows:
         *,
         writer: Writer,
         silent_after: float | None,
-    ) -> int:
-        """Make `writer` the holder of a session's lease and return its epoch.
+    ) -> OwnLease:
+        """Make `writer` the holder of a session's lease and return it.
 
         Raises:
             SessionHeld: Another holder is alive.
@@ -78,13 +80,14 @@ class LeaseRows:
             self._sql.run(
                 connection, _KEEP, number=number, silent_after=silent_after, now=writer.now
             )
-            return lease.epoch
+            return OwnLease(epoch=lease.epoch)
         if lease is not None:
             _refuse_if_held(lease, session_id, by=writer.holder)
         epoch = 1 if lease is None else lease.epoch + 1
         facts = {**asdict(writer.holder), "since": writer.now, "now": writer.now, "epoch": epoch}
         self._sql.run(connection, _TAKE, number=number, silent_after=silent_after, **facts)
-        return epoch
+        was_held = lease is not None and lease.holder.owner not in ("", writer.holder.owner)
+        return OwnLease(epoch=epoch, was_held=was_held)
 
     def check(
         self,
@@ -150,6 +153,11 @@ class LeaseRows:
         """Note in all leases of `holder` that it is alive."""
         self._sql.run(connection, _RENEW, owner=holder.owner, now=now)
 
+    def find(self, connection: SqlConnection, session_id: SessionId) -> Lease | None:
+        """Return the lease of a session; None if it never had one, or does not exist."""
+        row = self._sql.run(connection, _NUMBER, id=session_id).fetchone()
+        return None if row is None else self._read(connection, row[0], now=time.time())
+
     def _read(self, connection: SqlConnection, number: int, *, now: float) -> Lease | None:
         row = self._sql.run(connection, _LEASE, number=number, now=now).fetchone()
         if row is None:
@@ -175,33 +183,42 @@ class SqlLeases:
         self._rows = rows
         self._clock = clock
         self.holder = current_holder()
-        self._epochs: dict[SessionId, int] = {}
+        self._own: dict[SessionId, OwnLease] = {}
         self._heartbeat = Heartbeat(self.renew)
 
     def writer(self, session_id: SessionId) -> Writer:
         """Return as whom this store writes to a session."""
-        return Writer(holder=self.holder, epoch=self._epochs.get(session_id), now=self._clock())
+        own = self._own.get(session_id)
+        epoch = None if own is None else own.epoch
+        return Writer(holder=self.holder, epoch=epoch, now=self._clock())
+
+    def find_own(self, session_id: SessionId) -> OwnLease | None:
+        """Return a lease that this store took; it may have lost it since."""
+        return self._own.get(session_id)
 
     async def take(self, session_id: SessionId, *, silent_after: float | None) -> None:
         """Take the lease of a session, and renew it from now on."""
         silent_after = self._silent_after if silent_after is None else silent_after
-        self._epochs[session_id] = await self._database.write(
+        taken = await self._database.write(
             self._rows.take,
             session_id,
             writer=self.writer(session_id),
             silent_after=silent_after,
         )
+        before = self._own.get(session_id)
+        if before is None or before.epoch != taken.epoch:
+            self._own[session_id] = taken
         self._heartbeat.start(heartbeat_interval(silent_after))
 
     async def release(self, session_id: SessionId) -> None:
         """Release the lease of a session, if this store has it."""
-        if self._epochs.pop(session_id, None) is not None:
+        if self._own.pop(session_id, None) is not None:
             await self._database.write(self._rows.release, session_id, holder=self.holder)
 
     async def release_all(self) -> None:
         """Release all leases and end the thread; a failure is logged."""
         if await to_thread.run_sync(self._heartbeat.stop):
-            self._epochs.clear()
+            self._own.clear()
             try:
                 await self._database.write(self._rows.release_all, holder=self.holder)
             except StoreError as error:
@@ -209,7 +226,7 @@ class SqlLeases:
 
     def renew(self) -> None:
         """Renew all leases now; a failure is logged."""
-        if not self._epochs:
+        if not self._own:
             return
         try:
             self._database.write_here(self._rows.renew, holder=self.holder, now=self._clock())

@@ -130,12 +130,8 @@ class SqlStore:
 
     async def rename(self, session_id: SessionId, name: str) -> None:
         """Give a session a name."""
-        await self._database.write(
-            self._rows.rename,
-            session_id,
-            clean_for_storage(name),
-            writer=self._leases.writer(session_id),
-        )
+        name, writer = clean_for_storage(name), self._leases.writer(session_id)
+        await self._database.write(self._rows.rename, session_id, name, writer=writer)
 
     async def annotate(self, session_id: SessionId, fields: Mapping[str, object]) -> None:
         """Set fields of the record's `extra`."""

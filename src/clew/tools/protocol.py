@@ -22,6 +22,8 @@ class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):
     images: tuple[Image, ...] = ()
     data: dict[str, object] = field(default_factory=dict)
     """Facts for logs and clients, such as a structured diff."""
+    loads: tuple[str, ...] = ()
+    """The deferred tools whose declarations are the text."""
 
 
 class Shell(Struct, kw_only=True):

@@ -1,0 +1,276 @@
+"""`Replicas`: several servers on one PostgreSQL database, each of which answers any request.
+
+A session is open in one replica, which has its lease. The others forward requests to it. Each
+replica is a row with an address, a secret and a heartbeat; requests go to addresses of these rows
+only. When a replica is silent for too long, the others take over its sessions and continue the
+runs that were cut.
+"""
+
+import hmac
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import anyio
+import msgspec
+from aiohttp import web
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from clew.core.errors import ClewError, NotAuthenticated, SessionNotFound, StoreError
+from clew.core.ids import SessionId
+from clew.core.json_text import decode_json
+from clew.sdk.replicas import ProcessKey, ReplicaRow, ReplicaStore, find_replicas
+from clew.server.access.users import User, make_user
+from clew.server.errors import RequestError
+from clew.server.forward import MISDIRECTED, USER_HEADER, Forwarder, Peer, PeerFailed
+from clew.server.live_sessions import LiveSession
+from clew.server.options import ReplicaOptions
+from clew.server.service import Service
+
+logger = logging.getLogger(__name__)
+
+_BEATS = 5
+"""Heartbeats in the time after which a replica counts as dead."""
+_SLOWEST_BEAT = 2.0
+_RETRY_SECONDS = 0.1
+_MORE_SECONDS = 10.0
+"""How long a request waits for a successor after a replica counts as dead."""
+_SAFE = ("GET", "HEAD")
+
+FindService: TypeAlias = Callable[[User], Service]
+
+
+class _SessionField(Struct, frozen=True):
+    session_id: str = ""
+
+
+async def find_session_id(request: web.Request) -> str:
+    """Return the session that a request is about; empty if it is about none."""
+    in_address = request.match_info.get("session_id") or request.query.get("session_id")
+    if in_address or request.method != "POST" or "/commands/" not in request.path:
+        return in_address or ""
+    try:
+        return decode_json(await request.read(), type=_SessionField).session_id
+    except msgspec.DecodeError:
+        return ""
+
+
+class Replicas:
+    """This replica and the others.
+
+    Args:
+        options: Of this replica.
+        services: The services of all users that this server has made; may grow.
+        find_service: Returns the service of a user.
+        forwarder: Sends requests to others.
+        tasks: Where the heartbeat and takeovers run.
+    """
+
+    def __init__(
+        self,
+        options: ReplicaOptions,
+        *,
+        services: Mapping[User, Service],
+        find_service: FindService,
+        forwarder: Forwarder,
+        tasks: TaskGroup,
+    ) -> None:
+        self._options = options
+        self._services = services
+        self._find_service = find_service
+        self._forwarder = forwarder
+        self._tasks = tasks
+        self._name = os.urandom(8).hex()
+        self._secret = os.urandom(32).hex()
+        self._address = ""
+        self._registry: ReplicaStore
+        self._is_registered = False
+        self._peers: dict[ProcessKey, Peer] = {}
+        self._taking: set[str] = set()
+        """Dead replicas whose sessions are being taken over."""
+        self._checked = time.monotonic()
+        """When this replica last saw which leases it has."""
+
+    async def start(self, owner: User, address: str) -> None:
+        """Register this replica, and watch the others from now on.
+
+        Args:
+            owner: The user in whose store the replicas are registered.
+            address: Where this one listens for the others.
+
+        Raises:
+            ConfigError: The store cannot be shared.
+            StoreError: It cannot be used.
+        """
+        self._address = address
+        self._registry = _find_leases(self._find_service(owner))
+        await self._beat()
+        self._is_registered = True
+        await self._list()
+        self._tasks.start_soon(self._watch)
+
+    async def aclose(self) -> None:
+        """Leave; the sessions must be closed."""
+        if not self._is_registered:
+            return
+        try:
+            await self._registry.remove(self._name)
+        except StoreError as error:
+            logger.warning("this replica is still registered: %s", error)
+
+    async def forward(
+        self, request: web.Request, service: Service, user: User
+    ) -> web.StreamResponse | None:
+        """Have the replica that has the session answer; None if this one should.
+
+        Raises:
+            RequestError: The other replica does not answer.
+        """
+        session_id = await find_session_id(request)
+        if not session_id:
+            return None
+        give_up = time.monotonic() + self._options.silent_after + _MORE_SECONDS
+        while (peer := await self._find_holder(service, session_id)) is not None:
+            try:
+                return await self._forwarder.forward(request, peer, user.name)
+            except PeerFailed as failure:
+                if failure.was_sent and request.method not in _SAFE:
+                    raise RequestError(
+                        503,
+                        "the replica that has the session stopped before it answered; look at the"
+                        " session before you repeat the request",
+                        kind="ReplicaLost",
+                    ) from failure
+            if time.monotonic() > give_up:
+                raise RequestError(
+                    503, "the replica that has the session does not answer", kind="ReplicaLost"
+                )
+            await anyio.sleep(_RETRY_SECONDS)
+        return None
+
+    async def has_peer_with(self, request: web.Request, service: Service) -> bool:
+        """Return whether another replica has the session of a request."""
+        return await self._find_holder(service, await find_session_id(request)) is not None
+
+    async def admit(self, request: web.Request) -> Service:
+        """Return the service that a request of another replica is for.
+
+        Raises:
+            NotAuthenticated: It does not know the secret.
+            RequestError: The session is not here.
+        """
+        given = request.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, f"Bearer {self._secret}".encode()):
+            raise NotAuthenticated("this address is for replicas of the server")
+        service = self._find_service(make_user(request.headers.get(USER_HEADER, "")))
+        session_id = await find_session_id(request)
+        if await self._find_own(service, session_id) is None:
+            raise RequestError(MISDIRECTED, "the session is not open here", kind="Misdirected")
+        return service
+
+    async def _find_own(self, service: Service, session_id: str) -> LiveSession | None:
+        """Return a session that is open here, and not in another replica since."""
+        if time.monotonic() - self._checked >= self._options.silent_after:
+            # This process was paused: the others may have taken it for dead.
+            await self._check_leases()
+        return service.sessions.get(session_id)
+
+    async def _find_holder(self, service: Service, session_id: str) -> Peer | None:
+        if await self._find_own(service, session_id) is not None:
+            return None
+        leases = _find_leases(service)
+        holder = await leases.find_holder(SessionId(session_id))
+        if holder is None or holder == leases.process:
+            return None
+        if holder not in self._peers:
+            await self._list()
+        return self._peers.get(holder)
+
+    async def _watch(self) -> None:
+        interval = min(_SLOWEST_BEAT, self._options.silent_after / _BEATS)
+        while True:
+            await anyio.sleep(interval)
+            try:
+                await self._beat()
+                await self._check_leases()
+                for dead in await self._list():
+                    if dead.replica not in self._taking:
+                        self._taking.add(dead.replica)
+                        self._tasks.start_soon(self._take_over, dead)
+            except StoreError as error:
+                logger.warning("the other replicas cannot be seen: %s", error)
+
+    async def _beat(self) -> None:
+        row = ReplicaRow(
+            replica=self._name,
+            address=self._address,
+            secret=self._secret,
+            process=self._registry.process,
+            host="",
+            users=tuple(sorted(user.name for user in self._services)),
+            silent_after=self._options.silent_after,
+        )
+        await self._registry.beat(row)
+
+    async def _list(self) -> list[ReplicaRow]:
+        """Update the replicas that requests can be sent to; return the dead ones."""
+        rows = [one for one in await self._registry.list_replicas() if one.replica != self._name]
+        alive = {one.process: one for one in rows if not one.is_dead}
+        for process in [one for one in self._peers if one not in alive]:
+            self._peers.pop(process).lost.set()
+        for process, row in alive.items():
+            if process not in self._peers:
+                self._peers[process] = Peer(row.address, row.secret)
+        return [one for one in rows if one.is_dead]
+
+    async def _check_leases(self) -> None:
+        """Close the sessions that another replica has taken."""
+        checked = time.monotonic()
+        for service in list(self._services.values()):
+            held = [live for live in service.sessions.list_open() if live.replica is not None]
+            if not held:
+                continue
+            own = await _find_leases(service).list_own()
+            for live in held:
+                replica = live.replica
+                if replica is not None and own.get(SessionId(live.id)) != replica.epoch:
+                    logger.warning("another replica has taken the session %s", live.id)
+                    replica.lose()
+                    live.closing.set()
+        self._checked = checked
+
+    async def _take_over(self, dead: ReplicaRow) -> None:
+        """Open the sessions of a dead replica, which continues their runs; then forget it."""
+        try:
+            for name in dead.users:
+                service = self._find_service(make_user(name))
+                for session_id in await _find_leases(service).list_held(dead.process):
+                    await _take(service, session_id)
+            await self._registry.remove(dead.replica)
+        except StoreError as error:
+            logger.warning("the sessions of a dead replica are not taken over yet: %s", error)
+        finally:
+            self._taking.discard(dead.replica)
+
+
+async def _take(service: Service, session_id: SessionId) -> None:
+    """Open a session; it is closed again where no run has to be continued."""
+    try:
+        if await _find_leases(service).find_holder(session_id) is not None:
+            return
+        async with service.sessions.use(session_id) as live:
+            pass
+        if not live.is_busy:
+            live.closing.set()
+    except SessionNotFound:
+        # It is in a folder that this server does not serve.
+        return
+    except (ClewError, RequestError) as error:
+        logger.warning("the session %s is not taken over: %s", session_id, error)
+
+
+def _find_leases(service: Service) -> ReplicaStore:
+    return find_replicas(service.sessions.stores.open_shared())
