@@ -28,6 +28,7 @@ from clew.sdk.client import PromptInput, SessionClient
 from clew.sdk.remote import RemoteServer
 from clew.sdk.server_values import SessionRequest
 from clew.testing.fake_openai import (
+    DONE,
     FakeOpenAI,
     ScriptedResponse,
     Stall,
@@ -132,9 +133,10 @@ async def read_texts(client: SessionClient) -> list[tuple[str, str]]:
     return [(one.type, one.message.text) for one in history if one.message is not None]
 
 
-def cut_answer() -> ScriptedResponse:
+def cut_answer(stall: Stall | None = None) -> ScriptedResponse:
     """Return an answer that stops in the middle."""
-    return ScriptedResponse(steps=[delta(content="Once "), delta(content="upon"), Stall()])
+    start, end = [delta(content="Once "), delta(content="upon")], [delta("stop"), DONE]
+    return ScriptedResponse(steps=[*start, stall or Stall(), *end])
 
 
 async def test_clients_of_two_replicas_see_the_same_events_and_one_takes_over_when_the_other_dies(
@@ -176,7 +178,8 @@ async def test_clients_of_two_replicas_see_the_same_events_and_one_takes_over_wh
 async def test_a_paused_replica_that_wakes_up_after_a_takeover_writes_nothing_and_forwards(
     tmp_path: Path, postgres: Server
 ) -> None:
-    answers = [cut_answer(), text_response("Once ", "upon ", "a time"), text_response("The end")]
+    stall, story = Stall(), text_response("Once ", "upon ", "a time")
+    answers = [cut_answer(stall), story, text_response("The end")]
     async with run_cluster(tmp_path, postgres, *answers) as cluster:
         first = await cluster.start("first", silent_after=2.0)
         second = await cluster.start("second", silent_after=2.0)
@@ -189,17 +192,20 @@ async def test_a_paused_replica_that_wakes_up_after_a_takeover_writes_nothing_an
             await wait_until(lambda: any(isinstance(one.event, TextDelta) for one in seen))
             first.process.send_signal(signal.SIGSTOP)
         told = await read_texts(there)
+        # The rest of its answer is there when it wakes up, and it wants to write it.
+        stall.release()
         first.process.send_signal(signal.SIGCONT)
 
         late: list[Envelope] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(collect, there, (await there.snapshot()).seq, ends, late)
             await here.submit(PromptInput(text="And then?"))
-        await wait_until(lambda: "another replica has taken the session" in first.log.read_text())
 
         assert told == [("user", "Tell a story"), ("assistant", "Once upon a time")]
         expected = [*told, ("user", "And then?"), ("assistant", "The end")]
         assert await read_texts(here) == await read_texts(there) == expected
+        opened = [(await one.client.list())[0].is_open for one in (first, second)]
+        assert opened == [False, True]
 
 
 async def test_a_successor_asks_an_open_question_again(tmp_path: Path, postgres: Server) -> None:

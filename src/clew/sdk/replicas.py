@@ -151,12 +151,14 @@ class ReplicaSession:
             try:
                 await self._store.annotate(self._journal.record.id, {SETTLED: settled})
             except LeaseLost:
-                self.lost.set()
+                self.lose()
             except ClewError as error:
                 logger.warning("a successor may continue an aborted run: %s", error)
 
     def lose(self) -> None:
         """Write nothing more: another replica has the session."""
+        if not self.lost.is_set():
+            logger.warning("another replica has taken the session %s", self._journal.record.id)
         self._journal.seal()
         self.lost.set()
 

@@ -238,7 +238,6 @@ class Replicas:
             for live in held:
                 replica = live.replica
                 if replica is not None and own.get(SessionId(live.id)) != replica.epoch:
-                    logger.warning("another replica has taken the session %s", live.id)
                     replica.lose()
                     live.closing.set()
         self._checked = checked
