@@ -16,6 +16,7 @@ from benchmarks import (
     recall,
     retention,
     search,
+    server,
     speed,
     startup,
     strategies,
@@ -40,6 +41,7 @@ BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "persistence": persistence.main,
     "search": search.main,
     "keys": keys.main,
+    "server": server.main,
 }
 GROUPS = {"context": ("recall", "retention", "chats", "fill", "validity", "speed")}
 """Names for several benchmarks."""

@@ -1,6 +1,7 @@
 """The parts of the benchmarks that decide what a figure says."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,9 @@ from benchmarks.blind_scores import (
 from benchmarks.recordings import CompactionPoint
 from benchmarks.results import merge
 from benchmarks.retention import Kept, replay
+from benchmarks.server import Figures, Sizes, judge_targets
+from benchmarks.server_load import Received
+from benchmarks.server_processes import Stop
 from clew.core.messages import assistant, user
 from clew.importers.recorded_session import RecordedStep
 from clew.simulation.blind_test.questions import KINDS, QUESTIONS, Question
@@ -43,6 +47,38 @@ def test_a_blind_test_with_known_answers_gets_the_known_scores(tmp_path: Path) -
     assert set(scores.values()) == {"0.50"}
     targets = {row[0]: row[-1] for row in section.rows}
     assert targets["rules 16k"] == "≥ 0.90, **missed**"
+
+
+@pytest.mark.parametrize(
+    ("ids", "faults"),
+    [([5, 6, 7], 0), ([5, 7], 2), ([5, 6, 6], 1), ([5, 7, 6], 2), ([], 3)],
+    ids=["all", "one lost", "one repeated", "out of order", "nothing came"],
+)
+def test_events_that_a_client_did_not_get_in_order_are_faults(ids: list[int], faults: int) -> None:
+    assert Received(ids, [0.0] * len(ids)).count_faults(3) == faults
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed"),
+    [
+        ({}, []),
+        ({"idle_mb": 40.0}, [0]),
+        ({"last_delay": 100.1}, [1]),
+        ({"delays": [5.0, 500.0]}, [1]),
+        ({"faults": 1}, [1]),
+        ({"stops": [Stop(0.1, 0), Stop(0.5, 0)]}, [2]),
+        ({"stops": [Stop(0.1, 0), Stop(0.1, -15)]}, [2]),
+    ],
+)
+def test_a_server_that_misses_a_target_is_told_so(
+    changed: dict[str, Any], missed: list[int]
+) -> None:
+    good: dict[str, Any] = {"idle_mb": 39.9, "last_delay": 99.9, "delays": [5.0, 6.0]}
+    figures = Figures(**{**good, "stops": [Stop(0.49, 0)], **changed})
+
+    notes = judge_targets(figures, Sizes())
+
+    assert [index for index, note in enumerate(notes) if "missed" in note] == missed
 
 
 def test_a_sheet_has_no_answers_and_a_grader_sees_no_letters(tmp_path: Path) -> None:
