@@ -659,7 +659,6 @@ def test_server_tools_are_described_as_text(item: Json, name: str, answer: str, 
         {"type": "apply_patch_call", "call_id": "c", "operation": {}},
         {"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"]}},
         {"type": "shell_call", "call_id": "c", "environment": {"type": "local"}},
-        {"type": "tool_search_call", "call_id": "c", "execution": "client"},
         {"type": "mcp_approval_request", "id": "a"},
     ],
 )

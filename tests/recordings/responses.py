@@ -37,14 +37,14 @@ def encode_again(body: dict[str, Any], *, streaming: bool) -> dict[str, Any]:
     """Read a recorded request and write it again."""
     request = parse_request(msgspec.json.encode(body), provenance=PROVENANCE)
     kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
-    again = encode(request, kept, streaming=streaming, defaults={})
+    again = encode(request, kept, streaming=streaming, defaults={}, tool_search=True)
     return msgspec.json.decode(again, type=dict[str, Any])
 
 
 def send_back(message: Message) -> dict[str, Any]:
     """Return the request that sends an answer back."""
     kept = message_cache(ReasoningReader(PROVENANCE, Echoes.OWN_ISSUED))
-    body = encode(Request(model="m", messages=(message,)), kept)
+    body = encode(Request(model="m", messages=(message,)), kept, tool_search=True)
     return msgspec.json.decode(body, type=dict[str, Any])
 
 

@@ -1,5 +1,7 @@
 """`clew serve`: serve sessions over HTTP until the process is ended."""
 
+import atexit
+import gc
 import logging
 import os
 import signal
@@ -48,6 +50,8 @@ def run_serve(arguments: Namespace) -> int:
         format="%(levelname)s %(name)s: %(message)s",
     )
     options = _make_options(arguments)
+    # All is closed by then: looking for garbage would take longer than stopping the server.
+    atexit.register(gc.freeze)
     backend = {"use_uvloop": find_spec("uvloop") is not None}
     return anyio.run(_serve, options, arguments.open, backend_options=backend)
 

@@ -143,7 +143,8 @@ def _cached_units(meter: Meter, text: str) -> int:
 def tool_units(
     tools: Sequence[ToolSpec], meter: Meter = text_units, framing: Framing = SAFE_FRAMING
 ) -> int:
-    """Estimate the declaration of `tools` in a request; nothing without tools."""
+    """Estimate the declaration of `tools` in a request; nothing for those that are deferred."""
+    tools = [spec for spec in tools if not spec.deferred]
     if not tools:
         return 0
     texts = _write_types if framing.typed_tools else _write_schemas

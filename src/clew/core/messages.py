@@ -117,6 +117,8 @@ class ToolResult(
     """True if the tool failed; the model reads why and can adapt."""
     images: tuple[Image, ...] = ()
     extra: str = ""
+    loads: tuple[str, ...] = ()
+    """The tools whose declarations are the text; a provider may load them itself instead."""
 
 
 Part: TypeAlias = Text | Image | File | Reasoning | ToolCall | ToolResult | Native

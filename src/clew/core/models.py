@@ -23,6 +23,10 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     """False: these are defaults for an unknown model name."""
 
 
+TOOL_SEARCH = "ToolSearch"
+"""The tool that finds deferred tools. Some providers have a form of their own for its calls."""
+
+
 class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The declaration of a tool, as the model sees it."""
 
@@ -31,6 +35,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema: dict[str, object]
     extra: dict[str, object] = {}
     """Fields for some providers only, such as `strict`; sent unchanged."""
+    deferred: bool = False
+    """True for a tool whose schema the model loads when it needs it; see `TOOL_SEARCH`."""
 
 
 class Calibration(Struct, frozen=True, kw_only=True, omit_defaults=True):

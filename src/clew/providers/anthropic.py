@@ -12,6 +12,7 @@ from clew.context.reasoning import Echoes, ReasoningReader
 from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions, AuthOptions
 from clew.providers.protocol import Chunk, Request
+from clew.providers.tool_search import has_tool_references
 from clew.providers.transport import get, post, stream_call
 from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, encode_count, message_cache
@@ -68,10 +69,11 @@ class Anthropic(Adapter):
             "allowed_domains": ["example.org"]}`.
         web_fetch: Enable web fetch; likewise.
         beta: Names of beta features to enable.
+        tool_search: Let the API load deferred tools by name; by default where it is known to.
         **options: See `AdapterOptions`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         api_key: str = "",
         *,
@@ -80,11 +82,12 @@ class Anthropic(Adapter):
         web_search: WebTool = False,
         web_fetch: WebTool = False,
         beta: Sequence[str] = (),
+        tool_search: bool | None = None,
         **options: Unpack[AdapterOptions],
     ) -> None:
         wishes = {"web_search": web_search, "web_fetch": web_fetch}
         self._own_tools = tuple(_own_tool(*wish) for wish in wishes.items() if wish[1] is not False)
-        self._cache = cache
+        self._cache, self._tool_search = cache, tool_search
         headers = dict(options.get("headers", {}))
         token = api_key.strip().startswith(_OAUTH_PREFIX)
         asked = [_OAUTH_BETA] * token + [_WEB_FETCH_BETA] * self._needs_beta() + list(beta)
@@ -93,7 +96,8 @@ class Anthropic(Adapter):
             headers[_BETA_HEADER] = ",".join(dict.fromkeys(asked))
         options["headers"] = {"anthropic-version": VERSION, **headers}
         access = AuthOptions(api_key=api_key, key_header="Authorization" if token else "x-api-key")
-        super().__init__("anthropic", _with_version(base_url), access, **options)
+        self._base_url = _with_version(base_url)
+        super().__init__("anthropic", self._base_url, access, **options)
         self._fragments = message_cache(ReasoningReader(self.name, Echoes.OWN_ISSUED))
 
     @property
@@ -110,6 +114,7 @@ class Anthropic(Adapter):
         return replace(
             request,
             native_tools=(*request.native_tools, *added),
+            deferred_tools=request.deferred_tools if self._has_tool_search(request.model) else (),
             max_output_tokens=self.facts(request.model).max_output if limit is None else limit,
         )
 
@@ -156,6 +161,11 @@ class Anthropic(Adapter):
             sees=known.sees and capabilities.image_input.supported,
             known=known.known or told,
         )
+
+    def _has_tool_search(self, model: str) -> bool:
+        if self._tool_search is None:
+            return has_tool_references(model, self._base_url)
+        return self._tool_search
 
     def _needs_beta(self) -> bool:
         return any(tool["type"] == _WEB_TOOLS["web_fetch"] for tool in self._own_tools)

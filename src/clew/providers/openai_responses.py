@@ -1,6 +1,7 @@
 """OpenAI's Responses API, and compatible servers."""
 
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from clew.core.models import ModelFacts
 from clew.providers.adapter import Adapter, AdapterOptions
 from clew.providers.protocol import Chunk, Request
 from clew.providers.responses_api import ResponsesApi
+from clew.providers.tool_search import has_search_items
 from clew.providers.transport import get, post
 
 BASE_URL = "https://api.openai.com/v1"
@@ -36,6 +38,7 @@ class OpenAIResponses(Adapter):
         *,
         base_url: str = BASE_URL,
         web_search: bool | Mapping[str, Any] = False,
+        tool_search: bool | None = None,
         **options: Unpack[AdapterOptions],
     ) -> None:
         """Connect to `base_url`.
@@ -44,10 +47,14 @@ class OpenAIResponses(Adapter):
             api_key: Sent as a bearer token.
             base_url: The address, including the version.
             web_search: Enable web search; a mapping adds fields to the tool.
+            tool_search: Let the API load deferred tools; by default where it is known to.
             options: See `AdapterOptions`.
         """
         super().__init__("openai", base_url, {"api_key": api_key}, **options)
-        self._calls = ResponsesApi(self.name)
+        known = partial(has_search_items, base_url=base_url)
+        self._calls = ResponsesApi(
+            self.name, known if tool_search is None else lambda _: bool(tool_search)
+        )
         self._search: dict[str, Any] | None = None
         if web_search is not False:
             how = web_search if isinstance(web_search, Mapping) else {}

@@ -35,6 +35,8 @@ class Request(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    deferred_tools: tuple[ToolSpec, ...] = ()
+    """Tools that a provider may declare so that a `ToolResult.loads` loads them; else ignored."""
     native_tools: tuple[dict[str, Any], ...] = ()
     """Tools that the provider runs itself, in the format of its API."""
     max_output_tokens: int | None = None

@@ -1,6 +1,6 @@
 """Calls to the Responses API, shared by its adapters."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -36,8 +36,11 @@ class ResponsesApi:
     reasoning rejects that; it is then called again without, and the model is remembered.
     """
 
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
+    def __init__(
+        self, provider: str, has_tool_search: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """Call as `provider`; `has_tool_search` tells whether a model loads deferred tools."""
+        self._provider, self._has_tool_search = provider, has_tool_search
         self._fragments = message_cache(ReasoningReader(provider, Echoes.OWN_ISSUED))
         self._unsealed: set[str] = set()
 
@@ -73,10 +76,16 @@ class ResponsesApi:
             cache_key="",
             options={name: request.options[name] for name in _COUNTED & request.options.keys()},
         )
-        return encode(bare, self._fragments, streaming=False, defaults={})
+        return self._body(bare, {}, streaming=False)
 
     def _body(self, request: Request, defaults: Mapping[str, Any], *, streaming: bool) -> bytes:
-        return encode(request, self._fragments, streaming=streaming, defaults=defaults)
+        return encode(
+            request,
+            self._fragments,
+            streaming=streaming,
+            defaults=defaults,
+            tool_search=self._has_tool_search(request.model),
+        )
 
     def _call(self, transport: Transport, path: str, body: bytes) -> AsyncGenerator[Chunk, None]:
         return stream_call(

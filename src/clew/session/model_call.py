@@ -145,11 +145,13 @@ def request_for(state: SessionState, context: ContextState) -> Request:
     view = state.journal.view
     model = view.setup.model
     room = max(_LEAST_OUTPUT, model.window - context.used_tokens)
+    tools = view.setup.tools if model.calls_tools else ()
     return Request(
         model=model.name,
         messages=render(view),
         system=view.setup.system,
-        tools=view.setup.tools if model.calls_tools else (),
+        tools=tuple(spec for spec in tools if not spec.deferred),
+        deferred_tools=tuple(spec for spec in tools if spec.deferred),
         max_output_tokens=min(model.max_output, room),
         reasoning=replace(state.reasoning, tools_used=view.tools_used),
         settled=view.settled,

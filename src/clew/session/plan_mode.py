@@ -151,7 +151,7 @@ async def follow_mode(state: SessionState) -> list[str]:
         await offer_tools(state)
     if not state.plan_mode_told:
         return [_ENDED] if told else []
-    names = [spec.name for spec in state.journal.view.setup.tools]
+    names = [spec.name for spec in state.journal.view.setup.tools if not spec.deferred]
     present = f"present your plan with {EXIT_PLAN_MODE}"
     return [
         _BEGUN.format(

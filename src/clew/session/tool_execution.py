@@ -217,6 +217,7 @@ async def _run(
     timeout = state.options["tool_timeout"]
     context = replace(
         state.tool_context,
+        call_id=prepared.call.call_id,
         allowed_paths=prepared.allowed_paths,
         progress=start_progress(state, prepared.call),
         answer=prepared.answer,
@@ -231,7 +232,7 @@ async def _run(
         return _make_partial_outcome(state, prepared.call, ended, "timed_out")
     state.loop_guard.record(prepared.call, output.text)
     if advice is LoopAdvice.WARN:
-        output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}")
+        output = replace(output, text=f"{output.text}\n\n{format_reminder(_REPEATED)}", loads=())
     if has_hooks(state):
         took = round((time.monotonic() - started) * 1000)
         output = await _after(state, prepared, output, took)
@@ -293,7 +294,7 @@ async def _after(
     said = [*([verdict.block] if verdict.block else []), *verdict.context]
     if said:
         text = f"{text}\n\n{format_reminder(*said)}"
-    return output if text is output.text else replace(output, text=text)
+    return output if text is output.text else replace(output, text=text, loads=())
 
 
 def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
@@ -337,6 +338,7 @@ def make_result(
         text=text,
         failed=output.failed,
         images=output.images,
+        loads=output.loads,
     )
     full_text = output.text if text != output.text else None
     return Message(role=Role.TOOL, parts=(result,)), full_text

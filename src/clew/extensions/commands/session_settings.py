@@ -135,6 +135,7 @@ async def _tools(host: CommandHost, arguments: str) -> CommandResult:
             "description": one_line(spec.description, _RULE),
         }
         for spec in offered
+        if not spec.deferred
     ]
     rows = [f"  {one['name']:<18} {one['description']}  ({one['origin']})" for one in tools]
     return build_result([f"the model has {pluralize(len(rows), 'tool')}:", *rows], tools=tools)

@@ -5,10 +5,11 @@ from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from clew.context.reasoning import ReasoningPolicy, ReasoningReader, adapt_message
 from clew.core.json_text import JsonDecoder
-from clew.core.messages import Message
+from clew.core.messages import Message, ToolResult
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.unsupported_media import replace_media
@@ -21,7 +22,7 @@ OVERHEAD = 600
 """Bytes per entry besides its encoding: the message and the dict slot."""
 
 F = TypeVar("F")
-_Key: TypeAlias = tuple[ReasoningPolicy, bool]
+_Key: TypeAlias = tuple[ReasoningPolicy, bool, frozenset[str]]
 _Entry: TypeAlias = tuple[Message, F, int]
 _object = JsonDecoder(dict[str, Any])
 
@@ -61,12 +62,18 @@ class MessageCache(Generic[F]):
             known = self._tools[key] = tools, Raw(make(tools))
         return known[1]
 
-    def encode(self, request: Request) -> list[F]:
-        """Return the encoded messages of `request`, in order."""
-        cached = self._cached.setdefault((request.reasoning, request.sees), {})
+    def encode(self, request: Request, *, loadable: frozenset[str] = frozenset()) -> list[F]:
+        """Return the encoded messages of `request`, in order.
+
+        Args:
+            request: The request.
+            loadable: The deferred tools that results may load by name.
+        """
+        key = (request.reasoning, request.sees, loadable)
+        cached = self._cached.setdefault(key, {})
         known = map(cached.get, map(id, request.messages))
         found = [
-            entry if entry is not None else self._encode_new(message, request, cached)
+            entry if entry is not None else self._encode_new(message, request, loadable)
             for message, entry in zip(request.messages, known, strict=True)
         ]
         while self._size > self._limit:
@@ -79,9 +86,11 @@ class MessageCache(Generic[F]):
         return found if request.sees else replace_media(found)
 
     def _encode_new(
-        self, message: Message, request: Request, cached: dict[int, _Entry[F]]
+        self, message: Message, request: Request, loadable: frozenset[str]
     ) -> _Entry[F]:
-        fragment, size = self._encode_message(self.prepare(message, request))
+        prepared = _drop_loads(self.prepare(message, request), loadable)
+        fragment, size = self._encode_message(prepared)
+        cached = self._cached[request.reasoning, request.sees, loadable]
         # A reference to the message keeps its id from being reused.
         entry = cached[id(message)] = message, fragment, size + OVERHEAD
         self._size += size + OVERHEAD
@@ -93,6 +102,19 @@ class MessageCache(Generic[F]):
             for place in list(islice(cached, (len(cached) + 1) // 2)):
                 self._size -= cached.pop(place)[2]
         self._cached = {key: cached for key, cached in self._cached.items() if cached}
+
+
+def _drop_loads(message: Message, loadable: frozenset[str]) -> Message:
+    """Return `message` with the text of results in place of tools that they cannot load."""
+    if all(loadable.issuperset(result.loads) for result in message.results):
+        return message
+    parts = (
+        replace(part, loads=())
+        if isinstance(part, ToolResult) and not loadable.issuperset(part.loads)
+        else part
+        for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
 
 
 def merge_extra(block: dict[str, Any], extra: str) -> dict[str, Any]:

@@ -4,10 +4,10 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from clew.core.models import TOOL_SEARCH
 from clew.core.sanitize import sanitize
 
 PREFIX = "mcp__"
-TOOL_SEARCH = "ToolSearch"
 CALL_TOOL = "CallMcpTool"
 READ_RESOURCE = "ReadMcpResource"
 OWN_TOOLS = frozenset({TOOL_SEARCH, CALL_TOOL, READ_RESOURCE})

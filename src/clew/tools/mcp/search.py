@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from clew.core.json_text import decode_json
-from clew.core.models import ToolSpec
+from clew.core.models import TOOL_SEARCH, ToolSpec
 from clew.core.permissions import Access, Risk
-from clew.tools.mcp.names import CALL_TOOL, TOOL_SEARCH
+from clew.tools.mcp.names import CALL_TOOL
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 _SELECT = "select:"
@@ -22,7 +22,8 @@ _DEFAULT = 5
 _WORD = re.compile(r"[a-z0-9]+")
 _SEARCH_TEXT = """\
 Find tools of MCP servers and read their schemas. `query` has words such as "create issue", or \
-`select:NAME,NAME` for tools by name. Call a tool that it returns with CallMcpTool."""
+`select:NAME,NAME` for tools by name. Call a tool that it returns like your other tools if you \
+can, else with CallMcpTool."""
 _CALL_TEXT = """\
 Call a tool of an MCP server that is not among your tools. Read its schema with ToolSearch first."""
 
@@ -74,7 +75,8 @@ class ToolSearch:
         if not found:
             return ToolOutput(text=f"None of the {len(tools):,} MCP tools matches.")
         text = "\n".join(map(_describe, found))
-        return ToolOutput(text=text, data={"tools": [tool.spec.name for tool in found]})
+        names = tuple(tool.spec.name for tool in found)
+        return ToolOutput(text=text, data={"tools": list(names)}, loads=names)
 
 
 class CallMcpTool:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from clew.context.estimate import tool_units
-from clew.core.models import ToolSpec
+from clew.core.models import TOOL_SEARCH, ToolSpec
 from clew.core.sanitize import sanitize_line
-from clew.tools.mcp.names import CALL_TOOL, READ_RESOURCE, TOOL_SEARCH, is_mcp_tool, server_prefix
+from clew.tools.mcp.names import CALL_TOOL, READ_RESOURCE, is_mcp_tool, server_prefix
 from clew.tools.mcp.pool import McpPool
 from clew.tools.mcp.search import CallMcpTool, ToolSearch
 from clew.tools.mcp.tool import McpTool, ReadMcpResource
@@ -90,7 +92,10 @@ class McpToolSource:
         return is_mcp_tool(name)
 
     def choose_specs(self, window: int) -> tuple[ToolSpec, ...]:
-        """Declare all tools if that takes little of the window; else only how to find them."""
+        """Declare all tools if that takes little of the window; else only how to find them.
+
+        Deferred declarations reach only those providers that can load them by name.
+        """
         specs = [tool.spec for tool in self._update().values()]
         if self._is_agent and not specs:
             return ()
@@ -102,7 +107,7 @@ class McpToolSource:
             for name in (CALL_TOOL, READ_RESOURCE, TOOL_SEARCH)
             if self._offers(name) and (name != READ_RESOURCE or self._has_resources())
         ]
-        return (*own, *([] if deferred else specs))
+        return (*own, *(replace(spec, deferred=True) if deferred else spec for spec in specs))
 
     def take_news(self) -> str:
         """Return which tools came and went since the model was last told."""

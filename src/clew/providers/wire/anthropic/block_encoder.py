@@ -122,6 +122,9 @@ def _result(result: ToolResult) -> dict[str, Any]:
         content += map(_note, result.images)
         block["content"] = content or [{"type": "text", "text": SILENT_FAILURE}]
         block["is_error"] = True
+    elif result.loads:
+        # The API writes the declarations of these tools in the place of the references.
+        block["content"] = [{"type": "tool_reference", "tool_name": name} for name in result.loads]
     elif content or result.images:
         block["content"] = content + [_image(image) for image in result.images]
     return merge_extra(block, result.extra)

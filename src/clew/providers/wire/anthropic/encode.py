@@ -80,7 +80,7 @@ def encode(
     head = _head(request)
     if streaming:
         head["stream"] = True
-    found = kept.encode(request)
+    found = kept.encode(request, loadable=_find_loadable(request))
     # With the field set for the whole request, the API places the breakpoints.
     if cache and cache_control.FIELD not in request.options:
         found = _with_marks(head, found, request, ttl)
@@ -100,7 +100,7 @@ def encode_count(request: Request, kept: MessageCache[tuple[EncodedTurn, ...]]) 
         if not head["tools"]:
             del head["tools"]
             head.pop("tool_choice", None)
-    turns = arrange_turns(kept.encode(request))
+    turns = arrange_turns(kept.encode(request, loadable=_find_loadable(request)))
     _settle_thinking(head, turns, None)
     return _body(head, turns)
 
@@ -108,6 +108,10 @@ def encode_count(request: Request, kept: MessageCache[tuple[EncodedTurn, ...]]) 
 def _fragment(message: Message) -> tuple[tuple[EncodedTurn, ...], int]:
     found = encode_turns(message)
     return found, sum(len(piece.data) for piece in found)
+
+
+def _find_loadable(request: Request) -> frozenset[str]:
+    return frozenset(spec.name for spec in request.deferred_tools)
 
 
 def _head(request: Request) -> dict[str, Any]:
@@ -120,7 +124,8 @@ def _head(request: Request) -> dict[str, Any]:
     if request.temperature is not None:
         head["temperature"] = request.temperature
     if request.tools or request.native_tools:
-        head["tools"] = [*map(_tool, request.tools), *request.native_tools]
+        later = [{**_tool(spec), "defer_loading": True} for spec in request.deferred_tools]
+        head["tools"] = [*map(_tool, request.tools), *later, *request.native_tools]
     if request.system.strip():
         head["system"] = [{"type": "text", "text": request.system}]
     return head | request.options

@@ -24,6 +24,7 @@ from clew.providers.wire.responses.output_items import (
     BETWEEN,
     CONTENT,
     CUSTOM_CALL,
+    SEARCH_CALL,
     SUMMARY,
     ItemFields,
     as_text,
@@ -202,6 +203,9 @@ def _encode_media(part: Image | File) -> dict[str, Any]:
 def _call(call: ToolCall) -> dict[str, Any]:
     fields = unpack_extra(call.extra)
     named = {"call_id": sanitize_name(call.call_id, IDS), "name": sanitize_name(call.name, NAMES)}
+    if fields.get("type") == SEARCH_CALL:
+        asked = Raw(sanitize_arguments(call.arguments).encode())
+        return {"type": SEARCH_CALL, "call_id": named["call_id"], "arguments": asked, **fields}
     if fields.get("type") == CUSTOM_CALL:
         return {"type": CUSTOM_CALL, **named, "input": _free_text(call), **fields}
     return {

@@ -23,8 +23,10 @@ from clew.providers.protocol import (
 from clew.providers.wire.responses.output_items import (
     BETWEEN,
     CUSTOM_CALL,
+    SEARCH_CALL,
     ItemFields,
     as_text,
+    call_name,
     describe_input,
     describe_output,
     has_failed,
@@ -96,7 +98,7 @@ class ItemStream:
         kind = as_text(fields.get("type"))
         if is_server_tool(fields):
             return self._start(item, fields)
-        if kind in {"function_call", CUSTOM_CALL}:
+        if kind in {"function_call", CUSTOM_CALL, SEARCH_CALL}:
             return [self._call(item, fields)]
         if kind == "message" and (
             head := other_fields(fields, "type", "role", "content", "status")
@@ -207,7 +209,7 @@ class ItemStream:
         return CallChunk(
             index=self._private(item).number,
             call_id=CallId(as_text(fields.get("call_id") or fields.get("id"))) or None,
-            name=as_text(fields.get("name")),
+            name=call_name(fields),
         )
 
     def _private(self, item: StreamedItem) -> TextBuffer:

@@ -10,6 +10,7 @@ import msgspec
 from clew.core.ids import CallId
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image, Native, Part, Reasoning, Text, ToolCall
+from clew.core.models import TOOL_SEARCH
 
 ItemFields: TypeAlias = Mapping[str, Any]
 
@@ -80,6 +81,11 @@ def tool_name(item: ItemFields) -> str:
     return as_text(item.get("name")) or kind.removesuffix("_call")
 
 
+def call_name(item: ItemFields) -> str:
+    """Return the name of the tool that the client runs."""
+    return TOOL_SEARCH if item.get("type") == SEARCH_CALL else as_text(item.get("name"))
+
+
 def describe_input(item: ItemFields) -> str:
     """Return the input of the tool, if known."""
     action = as_fields(item.get("action"))
@@ -137,6 +143,7 @@ def _line(text: str) -> str:
 BETWEEN = "\n\n"
 """The separator between the parts of reasoning in one text."""
 CUSTOM_CALL = "custom_tool_call"
+SEARCH_CALL = "tool_search_call"
 PICTURE = "image_generation_call"
 SUMMARY, CONTENT = "summary_text", "reasoning_text"
 """The two types of reasoning parts."""
@@ -154,7 +161,7 @@ def parse_item(raw: bytes, provenance: str) -> tuple[Part, ...]:
             parts = _texts(item)
         case "reasoning":
             parts = (parse_reasoning(item, provenance),)
-        case "function_call" | "custom_tool_call" if not is_server_tool(item):
+        case "function_call" | "custom_tool_call" | "tool_search_call" if not is_server_tool(item):
             parts = (_call(item),)
         case "image_generation_call":
             parts = _picture(item)
@@ -207,9 +214,11 @@ def _call(item: ItemFields) -> ToolCall:
     if item.get("type") == CUSTOM_CALL:
         arguments = pack_extra({"input": as_text(item.get("input"))})
         extra["type"] = CUSTOM_CALL
+    elif item.get("type") == SEARCH_CALL:
+        extra["type"] = SEARCH_CALL
     return ToolCall(
         call_id=CallId(as_text(item.get("call_id") or item.get("id"))),
-        name=as_text(item.get("name")),
+        name=call_name(item),
         arguments=arguments,
         extra=pack_extra(extra),
     )
