@@ -72,6 +72,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "page/test_browser": "starts a browser",
         "page/test_modules": "starts a browser",
         "page/test_views": "starts a browser",
+        "server/test_replicas": "kills processes",
         "session/test_crashes": "kills processes",
         "session/test_faults": "starts processes",
         "session/test_model_based": "plays long random sessions",

@@ -1,6 +1,7 @@
 """An editor that drives Clew with the official SDK, and checks every line that it gets."""
 
 import json
+import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from acp.schema import (
     TextContentBlock,
     WriteTextFileResponse,
 )
+from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import BaseModel
 
@@ -47,6 +49,11 @@ PARAMS: Mapping[str, type[BaseModel]] = {
     "session/request_permission": RequestPermissionRequest,
     "fs/read_text_file": acp.schema.ReadTextFileRequest,
     "fs/write_text_file": acp.schema.WriteTextFileRequest,
+    "terminal/create": acp.schema.CreateTerminalRequest,
+    "terminal/output": acp.schema.TerminalOutputRequest,
+    "terminal/wait_for_exit": acp.schema.WaitForTerminalExitRequest,
+    "terminal/kill": acp.schema.KillTerminalRequest,
+    "terminal/release": acp.schema.ReleaseTerminalRequest,
     "$/cancel_request": acp.schema.CancelRequestNotification,
 }
 
@@ -154,6 +161,11 @@ class Editor:
     """Unsaved buffers by path."""
     updates: list[dict[str, Any]] = field(default_factory=list)
     questions: list[RequestPermissionRequest] = field(default_factory=list)
+    terminals: list[Process] = field(default_factory=list)
+    started: anyio.Event = field(default_factory=anyio.Event)
+    """Set when a terminal runs a command."""
+    closed: list[str] = field(default_factory=list)
+    """Which terminals were killed and released."""
     asked: anyio.Event = field(default_factory=anyio.Event)
     answering: anyio.Event = field(default_factory=anyio.Event)
     """Questions wait for it."""
@@ -189,6 +201,43 @@ class Editor:
         self.files[path] = content
         Path(path).write_text(content, encoding="utf-8")
         return WriteTextFileResponse()
+
+    async def create_terminal(
+        self, command: str, args: list[str], env: list[Any], cwd: str, **_: Any
+    ) -> acp.schema.CreateTerminalResponse:
+        """Run the command with the variables of the editor, one of which is a secret."""
+        given = {one.name: one.value for one in env}
+        process = await anyio.open_process(
+            [command, *args],
+            cwd=cwd,
+            env={"PATH": "/usr/bin:/bin", "EDITOR_TOKEN": "hidden", **given},
+            stderr=subprocess.STDOUT,
+        )
+        self.terminals.append(process)
+        self.started.set()
+        return acp.schema.CreateTerminalResponse(terminal_id=str(len(self.terminals) - 1))
+
+    async def terminal_output(self, terminal_id: str, **_: Any) -> Any:
+        process = self.terminals[int(terminal_id)]
+        if process.returncode is None:
+            return acp.schema.TerminalOutputResponse(output="", truncated=False)
+        assert process.stdout is not None
+        output = b"".join([piece async for piece in process.stdout])
+        return acp.schema.TerminalOutputResponse(output=output.decode(), truncated=False)
+
+    async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> Any:
+        code = await self.terminals[int(terminal_id)].wait()
+        return acp.schema.WaitForTerminalExitResponse(exit_code=code)
+
+    async def kill_terminal(self, terminal_id: str, **_: Any) -> None:
+        self.closed.append(f"kill {terminal_id}")
+        self.terminals[int(terminal_id)].kill()
+
+    async def release_terminal(self, terminal_id: str, **_: Any) -> None:
+        self.closed.append(f"release {terminal_id}")
+        process = self.terminals[int(terminal_id)]
+        await process.wait()
+        await process.aclose()
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Return the updates of one kind."""

@@ -362,6 +362,89 @@ async def test_mcp_servers_of_the_editor_are_servers_of_the_session(tmp_path: Pa
     assert [name for name in offered if name.startswith("mcp__own__")]
 
 
+OWN_TERMINAL = acp.schema.ClientCapabilities(terminal=True)
+
+
+async def test_commands_run_in_the_terminal_of_the_editor(tmp_path: Path) -> None:
+    commands = ("mkdir sub && cd sub && echo $EDITOR_TOKEN-$CLEW", "pwd; exit 3")
+    calls = [
+        tool_call_response("Bash", json.dumps({"command": one}), call_id=one[:5])
+        for one in commands
+    ]
+    async with (
+        fake_openai(*calls, text_response("ok")) as server,
+        connect(tmp_path, server.url, capabilities=OWN_TERMINAL) as desk,
+    ):
+        await desk.ask(await desk.open(), "go")
+
+    said = [one["content"] for one in server.requests[-1]["messages"] if one["role"] == "tool"]
+    assert said[0].startswith("-1\n")
+    assert said[1].endswith(f"{desk.cwd}/sub\n[exit code 3]")
+    assert len(desk.editor.questions) == 1  # The second command only reads.
+    assert desk.editor.closed == ["release 0", "release 1"]
+    ends = [one for one in desk.editor.of("tool_call_update") if "status" in one]
+    assert [one["content"] for one in ends] == [
+        [{"type": "terminal", "terminalId": number}] for number in "01"
+    ]
+    assert not desk.checker.failures
+
+
+async def test_a_denied_command_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    script = tool_call_response("Bash", json.dumps({"command": "make"})), text_response("ok")
+    async with (
+        fake_openai(*script) as server,
+        connect(
+            tmp_path, server.url, editor=Editor(answer="no"), capabilities=OWN_TERMINAL
+        ) as desk,
+    ):
+        await desk.ask(await desk.open(), "go")
+
+    assert desk.editor.terminals == []
+
+
+async def test_cancelling_kills_the_command_in_the_terminal(tmp_path: Path) -> None:
+    script = [tool_call_response("Bash", json.dumps({"command": "sleep 600"}))]
+    async with (
+        fake_openai(*script) as server,
+        connect(tmp_path, server.url, capabilities=OWN_TERMINAL) as desk,
+        anyio.create_task_group() as tasks,
+    ):
+        session_id = await desk.open()
+        tasks.start_soon(desk.ask, session_id, "go")
+        await desk.editor.started.wait()
+        await desk.agent.cancel(session_id=session_id)
+
+    assert desk.editor.closed == ["kill 0", "release 0"]
+
+
+async def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    slow = json.dumps({"command": "sleep 600", "timeout": 0.1})
+    script = tool_call_response("Bash", slow), text_response("ok")
+    async with (
+        fake_openai(*script) as server,
+        connect(tmp_path, server.url, capabilities=OWN_TERMINAL) as desk,
+    ):
+        await desk.ask(await desk.open(), "go")
+
+    assert "timed out after 0.1 s" in json.dumps(server.requests[1]["messages"])
+    assert desk.editor.closed == ["kill 0", "release 0"]
+
+
+async def test_a_command_runs_without_a_terminal_that_cannot_be_opened(tmp_path: Path) -> None:
+    class Broken(Editor):
+        async def create_terminal(self, *_: Any, **__: Any) -> Any:
+            raise acp.RequestError.internal_error()
+
+    script = tool_call_response("Bash", json.dumps({"command": "echo hi"})), text_response("ok")
+    async with (
+        fake_openai(*script) as server,
+        connect(tmp_path, server.url, editor=Broken(), capabilities=OWN_TERMINAL) as desk,
+    ):
+        await desk.ask(await desk.open(), "go")
+
+    assert server.requests[1]["messages"][-1]["content"] == "hi"
+
+
 async def test_a_call_on_demand_is_shown_as_that_of_its_tool(tmp_path: Path) -> None:
     program = Path(__file__).parents[1] / "tools" / "mcp" / "plain_server.py"
     server = acp.schema.McpServerStdio(

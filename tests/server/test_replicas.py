@@ -1,28 +1,41 @@
 """Several servers on one PostgreSQL database: real processes, which are killed and paused."""
 
+import json
 import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import signal
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import anyio
+import psycopg
 import pytest
 
 from clew.core.errors import EventsExpired
-from clew.core.events import Envelope, RunCompleted, TextDelta
+from clew.core.events import (
+    Envelope,
+    PermissionRequest,
+    RunCompleted,
+    RunInterrupted,
+    TextDelta,
+)
 from clew.core.ids import EntryId
+from clew.core.permissions import Approval
 from clew.sdk.client import PromptInput, SessionClient
 from clew.sdk.remote import RemoteServer
 from clew.sdk.server_values import SessionRequest
 from clew.testing.fake_openai import (
+    DONE,
     FakeOpenAI,
     ScriptedResponse,
     Stall,
     delta,
     fake_openai,
     text_response,
+    tool_call_response,
 )
 from clew.testing.server import ResponseScript
 from tests.forked_clew import ForkedClew, start_clew
@@ -105,7 +118,10 @@ async def collect(
                     if is_last(envelope):
                         return
         except EventsExpired:
-            after = (await client.snapshot()).seq
+            snapshot = await client.snapshot()
+            if not snapshot.executing:
+                return
+            after = snapshot.seq
 
 
 def ends(envelope: Envelope) -> bool:
@@ -117,14 +133,10 @@ async def read_texts(client: SessionClient) -> list[tuple[str, str]]:
     return [(one.type, one.message.text) for one in history if one.message is not None]
 
 
-async def wait_for(check: Callable[[], Awaitable[bool]]) -> None:
-    while not await check():  # noqa: ASYNC110 - another process has no event
-        await anyio.sleep(0.05)
-
-
-def cut_answer() -> ScriptedResponse:
+def cut_answer(stall: Stall | None = None) -> ScriptedResponse:
     """Return an answer that stops in the middle."""
-    return ScriptedResponse(steps=[delta(content="Once "), delta(content="upon"), Stall()])
+    start, end = [delta(content="Once "), delta(content="upon")], [delta("stop"), DONE]
+    return ScriptedResponse(steps=[*start, stall or Stall(), *end])
 
 
 async def test_clients_of_two_replicas_see_the_same_events_and_one_takes_over_when_the_other_dies(
@@ -161,3 +173,99 @@ async def test_clients_of_two_replicas_see_the_same_events_and_one_takes_over_wh
         assert numbers == sorted(set(numbers))
         with pytest.raises(EventsExpired):
             await anext(there.events(after=after))
+
+
+async def test_a_paused_replica_that_wakes_up_after_a_takeover_writes_nothing_and_forwards(
+    tmp_path: Path, postgres: Server
+) -> None:
+    stall, story = Stall(), text_response("Once ", "upon ", "a time")
+    answers = [cut_answer(stall), story, text_response("The end")]
+    async with run_cluster(tmp_path, postgres, *answers) as cluster:
+        first = await cluster.start("first", silent_after=2.0)
+        second = await cluster.start("second", silent_after=2.0)
+        here = await first.client.create(SessionRequest())
+        there = await second.client.open(here.session_id)
+        start, seen = (await there.snapshot()).seq, list[Envelope]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, there, start, ends, seen)
+            await there.submit(PromptInput(text="Tell a story"))
+            await wait_until(lambda: any(isinstance(one.event, TextDelta) for one in seen))
+            first.process.send_signal(signal.SIGSTOP)
+        told = await read_texts(there)
+        # The rest of its answer is there when it wakes up, and it wants to write it.
+        stall.release()
+        first.process.send_signal(signal.SIGCONT)
+
+        late: list[Envelope] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, there, (await there.snapshot()).seq, ends, late)
+            await here.submit(PromptInput(text="And then?"))
+
+        assert told == [("user", "Tell a story"), ("assistant", "Once upon a time")]
+        expected = [*told, ("user", "And then?"), ("assistant", "The end")]
+        assert await read_texts(here) == await read_texts(there) == expected
+        opened = [(await one.client.list())[0].is_open for one in (first, second)]
+        assert opened == [False, True]
+
+
+async def test_a_successor_asks_an_open_question_again(tmp_path: Path, postgres: Server) -> None:
+    call = tool_call_response("Bash", '{"command": "echo once >> file"}')
+    async with run_cluster(tmp_path, postgres, call, text_response("Done")) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        here = await first.client.create(SessionRequest())
+        there = await second.client.open(here.session_id)
+        start, seen = (await there.snapshot()).seq, list[Envelope]()
+        await there.submit(PromptInput(text="Write"))
+        await collect(there, start, lambda one: isinstance(one.event, PermissionRequest), seen)
+        first.process.kill()
+        await first.process.wait()
+
+        while not (pending := (await there.snapshot()).permission_requests):  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, there, (await there.snapshot()).seq, ends, seen)
+            await there.answer(pending[0].request_id, Approval.ONCE)
+
+        assert (tmp_path / "project" / "file").read_text() == "once\n"
+        assert (await read_texts(there))[-1] == ("assistant", "Done")
+
+
+async def test_an_aborted_run_is_not_continued_and_strangers_are_refused(
+    tmp_path: Path, postgres: Server
+) -> None:
+    async with run_cluster(tmp_path, postgres, cut_answer(), text_response("No")) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        here = await first.client.create(SessionRequest())
+        there = await second.client.open(here.session_id)
+        start, seen = (await there.snapshot()).seq, list[Envelope]()
+        await there.submit(PromptInput(text="Tell a story"))
+        await collect(there, start, lambda one: isinstance(one.event, TextDelta), seen)
+        there.abort()
+        ended = lambda one: isinstance(one.event, RunInterrupted)  # noqa: E731
+        await collect(there, seen[-1].seq, ended, seen)
+        await wait_until(lambda: read_settled(cluster.store) > 0)
+        with psycopg.connect(cluster.store) as connection:
+            rows = connection.execute("SELECT address, secret FROM clew_replicas").fetchall()
+        statuses = set()
+        async with aiohttp.ClientSession() as http:
+            for address, secret in rows:
+                for token in ("", "wrong", secret[:-1]):
+                    url = f"{address}/api/v1/sessions/{here.session_id}"
+                    headers = {"Authorization": f"Bearer {token}", "X-Clew-User": "owner"}
+                    async with http.get(url, headers=headers) as response:
+                        statuses.add(response.status)
+        first.process.kill()
+        await first.process.wait()
+
+        snapshot = await there.snapshot()
+
+        assert statuses == {401}
+        assert not snapshot.executing
+        assert (await read_texts(there))[0] == ("user", "Tell a story")
+        assert len(cluster.model.bodies) == 1
+
+
+def read_settled(store: str) -> int:
+    with psycopg.connect(store) as connection:
+        rows = connection.execute("SELECT extra FROM clew_sessions").fetchall()
+    return max(int(json.loads(extra).get("settled", 0)) for (extra,) in rows)

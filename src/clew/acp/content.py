@@ -104,7 +104,13 @@ class ToolDiff(
     """None if the file is new."""
 
 
-ToolCallContent: TypeAlias = ToolContent | ToolDiff
+class ToolTerminal(Struct, frozen=True, rename="camel", tag_field="type", tag="terminal"):
+    """A terminal of the editor, with the output of the command as it comes."""
+
+    terminal_id: str
+
+
+ToolCallContent: TypeAlias = ToolContent | ToolDiff | ToolTerminal
 
 
 class Location(Struct, frozen=True, omit_defaults=True):

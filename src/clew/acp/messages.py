@@ -296,6 +296,50 @@ class ReadFileResult(Struct, frozen=True):
     content: str
 
 
+class EnvVariable(Struct, frozen=True):
+    """A variable for a command."""
+
+    name: str
+    value: str
+
+
+class CreateTerminalParams(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A command to run in a terminal of the editor."""
+
+    session_id: str
+    command: str
+    args: tuple[str, ...]
+    env: tuple[EnvVariable, ...]
+    cwd: str
+    output_byte_limit: int
+
+
+class CreateTerminalResult(Struct, frozen=True, rename="camel"):
+    """The terminal in which the command runs."""
+
+    terminal_id: str
+
+
+class TerminalParams(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A terminal of the editor."""
+
+    session_id: str
+    terminal_id: str
+
+
+class TerminalOutput(Struct, frozen=True):
+    """What a command has written so far."""
+
+    output: str
+
+
+class ExitStatus(Struct, frozen=True, rename="camel"):
+    """How a command ended."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+
+
 class WriteFileParams(Struct, frozen=True, kw_only=True, rename="camel"):
     """A file to write."""
 

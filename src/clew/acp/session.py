@@ -116,6 +116,11 @@ class EditorSession:
             self._tasks.start_soon(self._follow)
         self._tasks.start_soon(self._show_state)
 
+    def show_terminal(self, call_id: str, terminal_id: str) -> None:
+        """Show the terminal in which the command of a call runs."""
+        for update in self._mapper.attach_terminal(call_id, terminal_id):
+            self.show(update)
+
     def show(self, update: Update) -> None:
         """Send an update."""
         self._connection.notify("session/update", UpdateParams(self.id, update))

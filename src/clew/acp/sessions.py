@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from clew.acp.connection import INVALID_PARAMS, RESOURCE_NOT_FOUND, Connection, Reply, RpcError
 from clew.acp.editor_files import EditorFiles
+from clew.acp.editor_terminal import EditorTerminal
 from clew.acp.messages import (
     ClientCapabilities,
     ConfigResult,
@@ -67,7 +68,7 @@ class Sessions:
         editor: ClientCapabilities,
     ) -> None:
         self._connection = connection
-        self._files = editor.fs or FileSystem()
+        self._files, self._has_terminal = editor.fs or FileSystem(), bool(editor.terminal)
         self._defaults = defaults
         self._environ = environ
         self._tasks = tasks
@@ -201,6 +202,7 @@ class Sessions:
         """Keep a session open until it is closed."""
         session: EditorSession | None = None
         files = EditorFiles(self._connection, self._files)
+        terminal = EditorTerminal(self._connection) if self._has_terminal else None
         warnings: list[Envelope] = []
 
         def collect(envelope: Envelope) -> None:
@@ -213,7 +215,7 @@ class Sessions:
                     spec,
                     on_envelope=collect,
                     environ=self._environ,
-                    services={"documents": files, "mcp_servers": servers},
+                    services={"documents": files, "terminal": terminal, "mcp_servers": servers},
                 ) as launched,
                 anyio.create_task_group() as tasks,
             ):
@@ -222,6 +224,8 @@ class Sessions:
                 session.warnings = warnings
                 self._open[session.id] = session
                 files.session_id = session.id
+                if terminal is not None:
+                    terminal.session_id, terminal.show = session.id, session.show_terminal
                 task_status.started(session)
                 await session.closing.wait()
                 await session.end_turns()

@@ -19,6 +19,7 @@ from clew.acp.content import (
     ToolCallUpdate,
     ToolContent,
     ToolStatus,
+    ToolTerminal,
     Update,
     UsageUpdate,
 )
@@ -91,6 +92,8 @@ class EventMapper:
         self._cost_usd = cost_usd
         self._open: dict[tuple[str, str], _Call] = {}
         self._used: dict[str, int] = {}
+        self._terminals: dict[str, ToolTerminal] = {}
+        """Where the commands of calls run."""
 
     def map(self, envelope: Envelope) -> list[Update]:
         """Return what an editor shows for an envelope.
@@ -120,6 +123,12 @@ class EventMapper:
         call = self._open.get((task_id, call_id))
         return call.tool_call_id if call is not None else self._join(task_id, call_id)
 
+    def attach_terminal(self, call_id: str, terminal_id: str) -> list[Update]:
+        """Show a call as the terminal in which its command runs."""
+        shown = self._terminals[call_id] = ToolTerminal(terminal_id)
+        call = self._open.get(("", call_id))
+        return [ToolCallUpdate(tool_call_id=call.tool_call_id, content=(shown,))] if call else []
+
     def start_call(
         self, call_id: str, name: str, arguments: str, *, task_id: str = ""
     ) -> ToolCallStart:
@@ -131,7 +140,7 @@ class EventMapper:
             title=make_title(name, arguments),
             kind=find_kind(name),
             status="in_progress",
-            content=preview_diff(name, values, self._cwd),
+            content=preview_diff(name, values, self._cwd) or self._find_terminal(call_id),
             locations=find_locations(name, values, self._cwd) or None,
             raw_input=values or None,
         )
@@ -148,14 +157,16 @@ class EventMapper:
                 return [self.start_call(key[1], name, arguments, task_id=task)]
             case ToolProgress(name=name, line=line):
                 call = self._open.get(key)
-                if call is None:
+                if call is None or self._find_terminal(key[1]):
                     return []
                 content = show_text(name, line)
                 return [ToolCallUpdate(tool_call_id=call.tool_call_id, content=content)]
             case ToolEnded(name=name, failed=failed, display=display, data=data):
                 change = None if failed else read_file_change(data)
                 if change is None:
-                    return [self.end_call(key, name, show_text(name, display), failed=failed)]
+                    result = self._find_terminal(key[1]) or show_text(name, display)
+                    self._terminals.pop(key[1], None)
+                    return [self.end_call(key, name, result, failed=failed)]
                 places = locate_change(change, self._cwd)
                 shown = show_change(change, self._cwd)
                 return [self.end_call(key, name, shown, failed=failed, locations=places)]
@@ -262,6 +273,10 @@ class EventMapper:
         call = _Call(base if count == 1 else f"{base}#{count}", name)
         self._open[key] = call
         return call
+
+    def _find_terminal(self, call_id: str) -> tuple[ToolTerminal, ...] | None:
+        found = self._terminals.get(call_id)
+        return (found,) if found is not None else None
 
     @staticmethod
     def _join(task_id: str, call_id: str) -> str:

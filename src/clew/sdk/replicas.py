@@ -8,7 +8,6 @@ before gets `EventsExpired`, never events of another history.
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 
 import anyio
 
@@ -120,6 +119,8 @@ class ReplicaSession:
         self._in_run = False
         self._settled = EntryId(0)
         self._changed = anyio.Event()
+        self.begun = anyio.Event()
+        """Set when a run has begun, such as the one that is continued."""
         self.lost = anyio.Event()
         """Set when another replica has taken the session."""
         own = find_replicas(launched.place).find_own(session.session_id)
@@ -135,8 +136,12 @@ class ReplicaSession:
 
     async def continue_run(self) -> None:
         """Continue the run that was cut; its events report how it ends."""
-        with suppress(ClewError):
+        try:
             await self._session.continue_run()
+        except ClewError as error:
+            logger.warning("the run that was cut is not continued: %s", error)
+        finally:
+            self.begun.set()
 
     async def save_settled(self) -> None:
         """Store which entries need no answer, until it is cancelled."""
@@ -146,12 +151,14 @@ class ReplicaSession:
             try:
                 await self._store.annotate(self._journal.record.id, {SETTLED: settled})
             except LeaseLost:
-                self.lost.set()
+                self.lose()
             except ClewError as error:
                 logger.warning("a successor may continue an aborted run: %s", error)
 
     def lose(self) -> None:
         """Write nothing more: another replica has the session."""
+        if not self.lost.is_set():
+            logger.warning("another replica has taken the session %s", self._journal.record.id)
         self._journal.seal()
         self.lost.set()
 
@@ -159,6 +166,7 @@ class ReplicaSession:
         match event:
             case UserMessage():
                 self._in_run = True
+                self.begun.set()
             case RunFailed(error_type=kind):
                 self._in_run = False
                 if kind == LeaseLost.__name__:

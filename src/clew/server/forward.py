@@ -82,7 +82,10 @@ class Forwarder:
         try:
             async with _until_lost(peer), self._open(request, peer, headers, body) as response:
                 if response.content_type == EVENT_STREAM:
-                    answer = await self._stream(request, response)
+                    stream = EventResponse(request, self._streams)
+                    # From here on, the client has an answer, even if the stream breaks off.
+                    answer = stream.response
+                    await self._pass_on(request, response, stream)
                 else:
                     answer = await _copy(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -108,11 +111,10 @@ class Forwarder:
                 raise PeerFailed(was_sent=False)
             yield response
 
-    async def _stream(
-        self, request: web.Request, response: aiohttp.ClientResponse
-    ) -> web.StreamResponse:
+    async def _pass_on(
+        self, request: web.Request, response: aiohttp.ClientResponse, stream: EventResponse
+    ) -> None:
         """Pass on a stream; when it breaks off, the client's does, and the client reconnects."""
-        stream = EventResponse(request, self._streams)
         with self._streams.track(request):
             await stream.start()
             try:
@@ -120,7 +122,6 @@ class Forwarder:
                     await stream.send(chunk)
             except (aiohttp.ClientError, TimeoutError):
                 pass
-        return stream.response
 
     async def _bridge(
         self, request: web.Request, peer: Peer, headers: Mapping[str, str]

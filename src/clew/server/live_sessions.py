@@ -259,9 +259,13 @@ class LiveSessions:
                 await launched.save()
                 replica = ReplicaSession(launched) if self._options.replica else None
                 live = self._register(launched.session, replica)
+                if replica is not None and replica.is_run_cut:
+                    # Not a task of this block: closing the session aborts the run.
+                    self._tasks.start_soon(replica.continue_run)
+                    await replica.begun.wait()
                 task_status.started(live)
                 if replica is not None:
-                    await _keep_lease(live, replica, self._tasks)
+                    await _keep_lease(live, replica)
                 await live.closing.wait()
         except Exception:
             # Before the session is open, this is the answer to the request that opens it.
@@ -301,9 +305,11 @@ class LiveSessions:
     async def _close_idle(self) -> None:
         while True:
             await anyio.sleep(min(_LONGEST_CHECK, self._options.idle_seconds / 2))
-            before = self._clock() - self._options.idle_seconds
+            now = self._clock()
             for live in self.list_open():
-                if live.last_used < before and not live.is_busy:
+                if live.is_busy:
+                    live.last_used = now
+                elif live.last_used < now - self._options.idle_seconds:
                     live.closing.set()
 
 
@@ -312,16 +318,13 @@ def _make_services(options: ServerOptions) -> InteractiveOptions:
     return {"wait_for_answers": True, "record_calls": options.replica is not None}
 
 
-async def _keep_lease(live: LiveSession, replica: ReplicaSession, tasks: TaskGroup) -> None:
-    """Continue the run that was cut, if there is one; wait until the session is closed."""
+async def _keep_lease(live: LiveSession, replica: ReplicaSession) -> None:
+    """Wait until the session is closed, or another replica has taken it."""
 
     async def close_when_lost() -> None:
         await replica.lost.wait()
         live.closing.set()
 
-    if replica.is_run_cut:
-        # Not in the group below: closing the session aborts the run, which ends this.
-        tasks.start_soon(replica.continue_run)
     async with anyio.create_task_group() as group:
         group.start_soon(replica.save_settled)
         group.start_soon(close_when_lost)

@@ -19,7 +19,7 @@ from aiohttp import web
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from clew.core.errors import ClewError, NotAuthenticated, SessionNotFound, StoreError
+from clew.core.errors import ClewError, SessionNotFound, StoreError
 from clew.core.ids import SessionId
 from clew.core.json_text import decode_json
 from clew.sdk.replicas import ProcessKey, ReplicaRow, ReplicaStore, find_replicas
@@ -159,12 +159,13 @@ class Replicas:
         """Return the service that a request of another replica is for.
 
         Raises:
-            NotAuthenticated: It does not know the secret.
-            RequestError: The session is not here.
+            RequestError: It does not know the secret, or the session is not here.
         """
         given = request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, f"Bearer {self._secret}".encode()):
-            raise NotAuthenticated("this address is for replicas of the server")
+            raise RequestError(
+                401, "this address is for replicas of the server", kind="NotAuthenticated"
+            )
         service = self._find_service(make_user(request.headers.get(USER_HEADER, "")))
         session_id = await find_session_id(request)
         if await self._find_own(service, session_id) is None:
@@ -237,7 +238,6 @@ class Replicas:
             for live in held:
                 replica = live.replica
                 if replica is not None and own.get(SessionId(live.id)) != replica.epoch:
-                    logger.warning("another replica has taken the session %s", live.id)
                     replica.lose()
                     live.closing.set()
         self._checked = checked

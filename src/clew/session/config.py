@@ -38,7 +38,7 @@ from clew.session.event_bus import EventBus
 from clew.session.gate import Ask, Gate
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
-from clew.tools.protocol import Documents, Tool, ToolSource
+from clew.tools.protocol import Documents, Terminal, Tool, ToolSource
 
 if TYPE_CHECKING:
     # Writes files, which a session without calibrations never does.
@@ -148,6 +148,9 @@ class SessionOptions(DataOptions, total=False):
     documents: Documents | None
     """Text files as an editor has them, which the file tools read and write instead of the disk.
     Default: the disk alone."""
+    terminal: Terminal | None
+    """Where the Bash tool runs commands, such as a terminal of an editor. Default: in child
+    processes."""
     redact_values: Sequence[str]
     """Texts to redact besides those that look like secrets, such as keys of your own. Default:
     none."""
@@ -222,6 +225,7 @@ _DEFAULTS: SessionOptions = {
     "record_calls": False,
     "redact": True,
     "documents": None,
+    "terminal": None,
     "redact_values": (),
     "effort": "",
     "request_options": {},

@@ -96,6 +96,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
             cwd=cwd,
             env=dict(options["env"]),
             documents=options["documents"],
+            terminal=options["terminal"],
             redact_values=_list_secrets(provider, options),
             find_denied=gate.find_denied_paths,
         ),

@@ -217,6 +217,7 @@ async def _run(
     timeout = state.options["tool_timeout"]
     context = replace(
         state.tool_context,
+        call_id=prepared.call.call_id,
         allowed_paths=prepared.allowed_paths,
         progress=start_progress(state, prepared.call),
         answer=prepared.answer,

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, DeniedPaths, PermissionAnswer
+from clew.core.terminal_result import Report, TerminalResult
 
 
 class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):
@@ -64,6 +65,26 @@ class Documents(Protocol):
         ...
 
 
+class Terminal(Protocol):
+    """A terminal that the user sees, such as that of an editor. The Bash tool runs in it."""
+
+    async def run(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        seconds: float,
+        report: Report,
+        call_id: str,
+    ) -> TerminalResult | None:
+        """Run a command to its end; None if it cannot start there and is to run without.
+
+        Cancellation ends the command. Variables that are not in `env` may be set as well.
+        """
+        ...
+
+
 AskUser: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[PermissionAnswer | None]]
 """Asks the user a question in the middle of a call: the question, and facts to show beside it.
 None means that nobody can answer."""
@@ -84,6 +105,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     for a rewind; if it raises `OSError`, the file must stay unchanged."""
     documents: Documents | None = None
     """The files that an editor has open; None to use the disk alone."""
+    terminal: Terminal | None = None
+    """Where commands run so that the user sees them; None to run them as child processes."""
     allowed_paths: tuple[str, ...] = ()
     """The real paths that this call was allowed to use, for a command first the folder in which it
     starts; empty if nothing was decided."""
@@ -91,6 +114,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The user's answer to the question of this call; see `Access.question`."""
     find_denied: Callable[[], DeniedPaths] | None = None
     """Finds the paths that processes must not reach. It may read folders: call it in a thread."""
+    call_id: str = ""
+    """The call that runs."""
     redact_values: tuple[str, ...] | None = ()
     """Texts that the session redacts besides those that look like secrets; None if it redacts
     nothing."""

@@ -7,6 +7,7 @@ nothing, and the next one starts in the same folder.
 
 import fcntl
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,13 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from clew.core.permissions import Risk
-from clew.tools.builtin.child_process import ChildProcess, ChildResult, name_signal, run_child
+from clew.tools.builtin.child_process import (
+    ChildProcess,
+    ChildResult,
+    HeadTail,
+    name_signal,
+    run_child,
+)
 from clew.tools.builtin.files import ToolFailure, failure
 from clew.tools.builtin.shell import (
     ShellCall,
@@ -29,7 +36,7 @@ from clew.tools.builtin.shell import (
     wrap_call,
 )
 from clew.tools.function import tool
-from clew.tools.protocol import Tool, ToolContext, ToolOutput
+from clew.tools.protocol import Terminal, Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox
 
 DEFAULT_SECONDS = 120
@@ -38,6 +45,12 @@ _HIGH_FD = 100
 _LONGEST_PATH = 65_536
 _READ_ONLY = "Read-only file system"
 _DENIED = "Permission denied"
+_EVAL = 'set -- "$1"; eval "$1"'
+_UNSET = (
+    "for _clew in $(compgen -e); do"
+    ' case "$2" in *" $_clew "*) ;; *) unset "$_clew" 2>/dev/null ;; esac; done; unset _clew; '
+)
+"""Removes all variables whose names are not in `$2`: an editor adds its own, with its secrets."""
 
 
 def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -> Tool:
@@ -80,6 +93,10 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
 
 
 async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOutput:
+    if call.context.terminal is not None:
+        shown = await _run_in_terminal(call.context.terminal, call, seconds, options)
+        if shown is not None:
+            return shown
     with _report() as report:
         shell = ["bash", "-c", _prelude(report), "bash", call.command]
         call, command = await wrap_call(call, shell, options)
@@ -98,6 +115,58 @@ async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOu
         reported = os.pread(report, _LONGEST_PATH, 0).removesuffix(b"\n")
     final = Path(os.fsdecode(reported)) if reported else None
     return _output(call, result, _update_cwd(call, final))
+
+
+async def _run_in_terminal(
+    terminal: Terminal, call: ShellCall, seconds: float, options: ShellOptions
+) -> ToolOutput | None:
+    """Run a command where the user sees it; None if that is not possible."""
+    env = shell_environment(call, options)
+    with tempfile.TemporaryDirectory(prefix="clew-cwd-") as folder:
+        report = Path(folder, "cwd")
+        script = (
+            f"{_UNSET}trap 'builtin pwd -P 2>/dev/null >{shlex.quote(str(report))}' EXIT; {_EVAL}"
+        )
+        shell = ["bash", "-c", script, "bash", call.command, f" {' '.join(env)} "]
+        call, command = await wrap_call(call, shell, options)
+        progress, latest = call.context.progress, [""]
+
+        def show(output: str) -> None:
+            latest[0] = output
+            if progress is not None:
+                progress.report(output)
+
+        if progress is not None:
+            progress.get_partial = lambda: latest[0]
+        found = await terminal.run(
+            command,
+            cwd=call.start,
+            env=env,
+            seconds=seconds,
+            report=show,
+            call_id=call.context.call_id,
+        )
+        reported = _read_report(report)
+    if found is None:
+        return None
+    output = HeadTail()
+    output.add(found.output.encode())
+    result = ChildResult(
+        output=output,
+        code=found.code,
+        timed_out=found.timed_out,
+        timeout=seconds,
+        group=0,
+        has_background=False,
+    )
+    return _output(call, result, _update_cwd(call, Path(reported) if reported else None))
+
+
+def _read_report(path: Path) -> str:
+    try:
+        return path.read_text().removesuffix("\n")
+    except OSError:
+        return ""
 
 
 @contextmanager
