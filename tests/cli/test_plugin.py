@@ -124,7 +124,7 @@ def test_what_a_plugin_runs_is_shown_before_it_is_installed(clew: Clew, shop: Sh
     told = clew("install", "greeter", "--yes").out
 
     assert f"    SessionStart: {HOOK}\n" in told
-    assert "    time (gets your MY_KEY): uvx time\n" in told
+    assert "    time (gets your MY_KEY; sets KEY=${MY_KEY}): uvx time\n" in told
 
 
 def test_an_update_shows_what_changed_and_asks_again_for_what_runs(clew: Clew, shop: Shop) -> None:

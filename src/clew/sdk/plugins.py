@@ -13,6 +13,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
+from clew.extensions.plugins.change import SummaryChange, compare, format_change
 from clew.extensions.plugins.installer import Installer, PluginOrigin, StagedPlugin
 from clew.extensions.plugins.marketplace import (
     MARKETPLACE_FILE,
@@ -28,14 +29,7 @@ from clew.extensions.plugins.sources import (
     GitSource,
     describe_source,
 )
-from clew.extensions.plugins.summary import (
-    PluginSummary,
-    SummaryChange,
-    compare,
-    format_change,
-    format_summary,
-    summarize,
-)
+from clew.extensions.plugins.summary import PluginSummary, format_summary, summarize
 from clew.sdk.active_plugins import name_project, plugin_folder
 from clew.sdk.folders import Homes
 from clew.sdk.installed_plugins import InstalledPlugins, PluginRow
@@ -124,12 +118,12 @@ class Preparation:
 
     def _compare(self, before: InstalledPlugin) -> None:
         try:
-            old = summarize(self._installer.read(before))
+            old = self._installer.read(before)
         except ConfigError:
             # The installed one is damaged: the user sees all of the new one.
             return
         changed = self._installer.find_changed_files(before, self._staged)
-        self.change = compare(old, self.summary, changed)
+        self.change = compare(old, self._staged.plugin, changed)
         self.is_current = before.content == self._staged.content
 
 

@@ -303,9 +303,11 @@ class LiveSessions:
     async def _close_idle(self) -> None:
         while True:
             await anyio.sleep(min(_LONGEST_CHECK, self._options.idle_seconds / 2))
-            before = self._clock() - self._options.idle_seconds
+            now = self._clock()
             for live in self.list_open():
-                if live.last_used < before and not live.is_busy:
+                if live.is_busy:
+                    live.last_used = now
+                elif live.last_used < now - self._options.idle_seconds:
                     live.closing.set()
 
 

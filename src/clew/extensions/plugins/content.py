@@ -7,7 +7,7 @@ that stay inside are copied, and the hash is compared again before anything is l
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,21 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 LIMITS: Final = Limits()
+
+
+class FileChanges(Struct, frozen=True, kw_only=True):
+    """The paths of files that differ between two versions, each sorted."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    differ: bool = False
+    """True when the hashes of the versions differ."""
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them, sorted."""
+        return sorted((*self.added, *self.removed, *self.changed))
 
 
 class Quota:
@@ -237,20 +252,37 @@ def _walk(folder: Path, above: str, ignored: Collection[str] = ()) -> Iterator[t
             yield from _walk(path, f"{name}/", ignored)
 
 
-def list_files(folder: Path) -> dict[str, bytes]:
-    """Return the hash of each file and link in a folder, by its path; to compare two versions.
+def list_files(folder: Path, *, ignored: Collection[str] = ()) -> dict[str, bytes]:
+    """Return what each file and link in a folder is, by its path; to compare two versions.
 
-    Generated folders are left out.
+    Args:
+        folder: The folder.
+        ignored: Names of folders that do not count, wherever they are.
 
     Raises:
         ConfigError: It contains more than the limits allow.
         OSError: It cannot be read.
     """
     quota, found = Quota(), {}
-    for path, name in _walk(folder, "", GENERATED):
+    for path, name in _walk(folder, "", ignored):
         quota.add_entry(name)
-        if path.is_symlink():
-            found[name] = os.fsencode(path.readlink())
-        elif path.is_file():
-            found[name] = _hash_file(path, name, quota)
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            found[name] = b"link " + os.fsencode(path.readlink())
+        elif stat.S_ISREG(mode):
+            kind = b"program " if mode & 0o111 else b"file "
+            found[name] = kind + _hash_file(path, name, quota)
     return found
+
+
+def compare_files(
+    before: Mapping[str, bytes], after: Mapping[str, bytes], *, differ: bool
+) -> FileChanges:
+    """Return which files of two versions differ, from what `list_files` says about each."""
+    both = before.keys() & after.keys()
+    return FileChanges(
+        added=tuple(sorted(after.keys() - both)),
+        removed=tuple(sorted(before.keys() - both)),
+        changed=tuple(sorted(name for name in both if before[name] != after[name])),
+        differ=differ,
+    )

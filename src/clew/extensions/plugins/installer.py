@@ -16,7 +16,13 @@ from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.archive import find_top, unpack
-from clew.extensions.plugins.content import compute_hash, copy_tree, list_files
+from clew.extensions.plugins.content import (
+    FileChanges,
+    compare_files,
+    compute_hash,
+    copy_tree,
+    list_files,
+)
 from clew.extensions.plugins.contribution import Plugin
 from clew.extensions.plugins.manifest import parse_manifest
 from clew.extensions.plugins.reader import read_plugin
@@ -175,20 +181,18 @@ class Installer:
         root = self.storage.verify(plugin)
         return read_listed(root, name=plugin.name, listed=plugin.listed, strict=plugin.strict)
 
-    def find_changed_files(self, old: InstalledPlugin, new: StagedPlugin) -> list[str]:
-        """Return the paths of the files that differ between two versions, sorted; blocks.
+    def find_changed_files(self, old: InstalledPlugin, new: StagedPlugin) -> FileChanges:
+        """Return the paths of the files that differ between two versions; blocks.
 
         Raises:
             ConfigError: The files cannot be read.
         """
         try:
-            before = list_files(self.storage.locate(old))
+            before = list_files(self.storage.locate(old), ignored=old.generated)
         except FileNotFoundError:
             before = {}
         after = list_files(new.folder)
-        return sorted(
-            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
-        )
+        return compare_files(before, after, differ=old.content != new.content)
 
     def _change(self, edit: Callable[[RegistryContent], RegistryContent]) -> RegistryContent:
         before: list[RegistryContent] = []

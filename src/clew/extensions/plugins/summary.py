@@ -1,20 +1,23 @@
-"""What a plugin adds, in words: shown before anything of it can run, and compared at an update."""
+"""What a plugin adds, in words: shown before anything of it can run.
 
-from collections.abc import Iterable, Sequence
+The words are those of an author whom the user may not know, so nothing in them is left out or
+replaced without a note.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from clew.core.redaction import redact
-from clew.core.sanitize import sanitize_line
+from clew.core.sanitize import sanitize, sanitize_line
 from clew.core.text import pluralize
 from clew.extensions.plugins.contribution import Contribution, Plugin, PluginServer
 from clew.hooks.handlers import AgentHook, CommandHook, HookHandler, HttpHook, PromptHook
 from clew.hooks.settings import Hook
 from clew.tools.mcp.config import find_transport, list_variables
 
-_MAX_LINE = 600
-"""Characters of a command line: enough that nothing hides at its end, as long as it is sane."""
+_MAX_LINE = 1_000
+"""Characters of a command line; how many follow is said."""
 _MAX_NAMES = 30
 _OWN_VARIABLES = frozenset({"CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "CLAUDE_PROJECT_DIR"})
 _MAX_WARNINGS = 8
@@ -43,20 +46,6 @@ class PluginSummary(Struct, frozen=True, kw_only=True):
         return bool(self.hooks or self.servers)
 
 
-class SummaryChange(Struct, frozen=True, kw_only=True):
-    """How a new version of a plugin differs from the installed one."""
-
-    added: tuple[str, ...] = ()
-    """Parts, such as `hook SessionStart: …`."""
-    removed: tuple[str, ...] = ()
-    scripts: tuple[str, ...] = ()
-    """Files that changed and that its hooks and servers may run."""
-    files: int = 0
-    """How many files changed."""
-    must_ask: bool = False
-    """True when hooks or servers are new, or what they run has changed."""
-
-
 def summarize(plugin: Plugin) -> PluginSummary:
     """Return what a plugin adds."""
     parts = plugin.contribution
@@ -67,32 +56,10 @@ def summarize(plugin: Plugin) -> PluginSummary:
         skills=_shorten(plugin.name, (one.name for one in parts.skills)),
         commands=_shorten(plugin.name, (one.name for one in parts.commands)),
         agents=_shorten(plugin.name, (one.name for one in parts.agents)),
-        hooks=tuple(_describe_hook(hook) for hook in parts.hooks.hooks),
-        servers=tuple(_describe_server(one) for one in parts.servers),
+        hooks=tuple(describe_hook(hook) for hook in parts.hooks.hooks),
+        servers=tuple(describe_server(one) for one in parts.servers),
         prompt_tokens=parts.prompt_tokens,
         warnings=_describe_warnings(parts),
-    )
-
-
-def compare(old: PluginSummary, new: PluginSummary, changed: Sequence[str] = ()) -> SummaryChange:
-    """Return what an update changes.
-
-    Args:
-        old: What the installed version adds.
-        new: What the new version adds.
-        changed: The paths of files that differ.
-    """
-    before, after = _list_parts(old), _list_parts(new)
-    running = {*(f"hook {one}" for one in new.hooks), *(f"server {one}" for one in new.servers)}
-    scripts = [path for path in changed if not path.endswith((".md", ".txt"))]
-    if not new.runs_programs:
-        scripts = []
-    return SummaryChange(
-        added=tuple(one for one in after if one not in set(before)),
-        removed=tuple(one for one in before if one not in set(after)),
-        scripts=tuple(sorted(scripts)),
-        files=len(changed),
-        must_ask=bool(scripts) or bool(running - set(before)),
     )
 
 
@@ -105,7 +72,7 @@ def format_summary(summary: PluginSummary) -> list[str]:
         ("agent", summary.agents),
     ):
         if names:
-            lines.append(f"  {pluralize(len(names), word)}: {_join(names)}")
+            lines.append(f"  {pluralize(len(names), word)}: {join_names(names)}")
     for word, rows in (("hook", summary.hooks), ("MCP server", summary.servers)):
         if rows:
             lines.append(f"  {pluralize(len(rows), word)}, which can run programs:")
@@ -119,17 +86,6 @@ def format_summary(summary: PluginSummary) -> list[str]:
     return [*lines, *_format_warnings(summary.warnings)]
 
 
-def format_change(change: SummaryChange) -> list[str]:
-    """Return what an update changes as lines for people, sanitized."""
-    lines = [f"  + {one}" for one in change.added]
-    lines += (f"  - {one}" for one in change.removed)
-    if change.scripts:
-        lines.append(f"  changed files that it may run: {_join(change.scripts)}")
-    if change.files:
-        lines.append(f"  {pluralize(change.files, 'file')} changed")
-    return lines
-
-
 def _format_warnings(warnings: Sequence[str]) -> list[str]:
     lines = [f"  not used: {one}" for one in warnings[:_MAX_WARNINGS]]
     if len(warnings) > _MAX_WARNINGS:
@@ -137,51 +93,64 @@ def _format_warnings(warnings: Sequence[str]) -> list[str]:
     return lines
 
 
-def _join(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """Return names as a list for people; how many are left out is said."""
     more = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" … and {more:,} more" if more > 0 else "")
-
-
-def _list_parts(summary: PluginSummary) -> list[str]:
-    kinds = (
-        ("skill", summary.skills),
-        ("command", summary.commands),
-        ("agent", summary.agents),
-        ("hook", summary.hooks),
-        ("server", summary.servers),
-    )
-    return [f"{kind} {one}" for kind, names in kinds for one in names]
 
 
 def _shorten(plugin: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sanitize_line(name.removeprefix(f"{plugin}:"), 100) for name in names)
 
 
-def _describe_hook(hook: Hook) -> str:
-    return sanitize_line(f"{hook.event}: {_describe_handler(hook.handler)}", _MAX_LINE)
+def describe_hook(hook: Hook) -> str:
+    """Return what a hook runs, and when."""
+    names, pattern = hook.matcher.names, hook.matcher.pattern
+    only = ", ".join(sorted(names)) if names is not None else pattern.pattern if pattern else ""
+    when = f"{hook.event}({only})" if only else str(hook.event)
+    gets = hook.handler.allowed_env_vars if isinstance(hook.handler, HttpHook) else ()
+    return _cut(f"{when}{_describe_use(gets, hook.env)}: {_describe_handler(hook.handler)}")
 
 
 def _describe_handler(handler: HookHandler) -> str:
     match handler:
         case CommandHook():
-            return redact(" ".join((handler.command, *(handler.args or ()))))
+            return " ".join((handler.command, *(handler.args or ())))
         case HttpHook():
-            return f"sends the event to {handler.brief}"
+            return f"sends the event to {handler.url}{_describe_headers(handler.headers)}"
         case PromptHook():
             return f"asks the model: {handler.prompt}"
         case AgentHook():
             return f"runs an agent: {' '.join(filter(None, (handler.agent, handler.prompt)))}"
 
 
-def _describe_server(server: PluginServer) -> str:
+def describe_server(server: PluginServer) -> str:
+    """Return what a server runs, or where it is, and what it gets."""
     entry: Any = server.entry
     if find_transport(entry) == "stdio":
         does = " ".join((str(entry.get("command", "")), *map(str, entry.get("args", ()))))
+        does += f" (in the folder {entry['cwd']})" if entry.get("cwd") else ""
     else:
-        does = f"connects to {entry.get('url', '')}"
-    variables = sorted(set(list_variables(entry)) - _OWN_VARIABLES)
-    gets = f" (gets your {', '.join(variables)})" if variables else ""
-    return sanitize_line(f"{server.short_name}{gets}: {redact(does)}", _MAX_LINE)
+        does = f"connects to {entry.get('url', '')}{_describe_headers(entry.get('headers') or {})}"
+    gets = sorted(set(list_variables(entry)) - _OWN_VARIABLES)
+    return _cut(f"{server.short_name}{_describe_use(gets, entry.get('env') or {})}: {does}")
+
+
+def _describe_use(gets: Sequence[str], sets: Mapping[str, Any]) -> str:
+    said = [f"gets your {', '.join(gets)}"] if gets else []
+    said += [f"sets {', '.join(f'{name}={value}' for name, value in sets.items())}"] if sets else []
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _describe_headers(headers: Mapping[str, Any]) -> str:
+    return f" (with the headers {', '.join(headers)})" if headers else ""
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    more = len(line) - _MAX_LINE
+    shown = sanitize(line[:_MAX_LINE])
+    return f"{shown} … and {pluralize(more, 'more character')}" if more > 0 else shown
 
 
 def _describe_warnings(parts: Contribution) -> tuple[str, ...]:
