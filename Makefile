@@ -65,7 +65,7 @@ bench: $(VENV)/bench.stamp  ## measure, and write benchmarks/RESULTS.md
 	@$(BIN)/clew models get
 	$(BIN)/python -m benchmarks
 
-conformance: $(VENV)/conformance/done.stamp  ## test MCP with the official suite and with servers that people use
+conformance: $(VENV)/conformance/done.stamp  ## test MCP and ACP with the official suite, and with servers and clients that people use
 	CLEW_CONFORMANCE=$(CURDIR)/$(VENV)/conformance $(BIN)/python -m pytest -q tests/conformance
 
 clean:
@@ -92,7 +92,7 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@$(INSTALL) -e '.[bedrock,embedded,tokenizers,dev,bench]'
 	@touch $@ $(VENV)/dev.stamp $(VENV)/run.stamp
 
-# Node from PyPI, servers from PyPI and npm: about 40 packages, beside those of Clew.
+# Node from PyPI, servers and acpx from PyPI and npm: about 40 packages, beside those of Clew.
 $(VENV)/conformance/done.stamp: tests/conformance/package.json tests/conformance/requirements.txt | $(VENV)/dev.stamp
 	@echo "installing the MCP conformance suite and servers (about two minutes)"
 	@mkdir -p $(VENV)/conformance

@@ -133,10 +133,10 @@ async def test_last_event_id_counts_before_after(tmp_path: Path) -> None:
             ) as stream:
                 later = await read_run(stream)
 
-        wrong = {"Last-Event-ID": "soon"}
         url = f"{api.server.url}{BASE}/sessions/{session}/events"
-        async with api.http.get(url, headers=wrong) as reply:
-            assert reply.status == 400
+        for wrong in ("soon", "9" * 5_000):
+            async with api.http.get(url, headers={"Last-Event-ID": wrong}) as reply:
+                assert reply.status == 400
 
     assert [event.id for event in later] == [event.id for event in events if event.id > middle]
 

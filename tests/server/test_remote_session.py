@@ -7,6 +7,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +87,8 @@ async def test_sessions_are_created_listed_found_forked_and_deleted(tmp_path: Pa
             await server.close(copy.session_id)
             await server.delete(copy.session_id)
             assert [one.name for one in await server.list()] == ["first"]
+            assert (await server.open("first")).session_id == session.session_id
+            assert (await server.open(session.session_id[:6])).session_id == session.session_id
             with pytest.raises(SessionNotFound):
                 await server.open("there-is-none")
 
@@ -153,6 +157,53 @@ async def test_a_server_that_is_gone_is_a_clear_error(tmp_path: Path) -> None:
         async with RemoteServer(url, patience=0.1) as remote:
             with pytest.raises(ServerUnreachable, match="is `clew serve` running there"):
                 await remote.list()
+
+
+async def test_a_proxy_whose_server_restarts_is_asked_again() -> None:
+    """A proxy answers for the server with a page of its own; the server says when to come."""
+    early = [
+        web.Response(status=502, text="<html>Bad Gateway</html>", content_type="text/html"),
+        web.Response(status=429, text="{}", headers={"Retry-After": "0"}),
+    ]
+    seen = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        if early:
+            return early.pop(0)
+        if request.path.endswith("/events"):
+            return web.Response(text="event: stream_end\ndata: {}\n\n")
+        return web.json_response({"sessions": [], "next": None})
+
+    with anyio.fail_after(60):
+        async with serve_app(answer) as url, RemoteServer(url) as server:
+            assert await server.list() == ()
+            early.append(web.Response(status=503, text="<html>"))
+            events = server._attach("abc", None).events(after=1)
+            assert [one async for one in events] == []
+            early.append(web.Response(status=502, text="<html>"))
+            with pytest.raises(ServerUnreachable, match="status 502"):
+                await server.create()
+
+    assert [path.rpartition("/")[2] for path in seen] == [
+        *["sessions"] * 3,
+        *["events"] * 2,
+        "sessions",
+    ]
+
+
+@asynccontextmanager
+async def serve_app(answer: Handler) -> AsyncGenerator[str, None]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,26 @@ async def test_a_paused_replica_that_wakes_up_after_a_takeover_writes_nothing_an
         assert opened == [False, True]
 
 
+async def test_a_replica_that_is_stopped_hands_its_runs_over(
+    tmp_path: Path, postgres: Server
+) -> None:
+    answers = [cut_answer(), text_response("Once ", "upon ", "a time")]
+    async with run_cluster(tmp_path, postgres, *answers) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        here = await first.client.create(SessionRequest())
+        there = await second.client.open(here.session_id)
+        start, seen = (await there.snapshot()).seq, list[Envelope]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, there, start, ends, seen)
+            await there.submit(PromptInput(text="Tell a story"))
+            await wait_until(lambda: any(isinstance(one.event, TextDelta) for one in seen))
+            first.process.send_signal(signal.SIGTERM)
+
+        assert await first.process.wait() == 0
+        told = [("user", "Tell a story"), ("assistant", "Once upon a time")]
+        assert await read_texts(there) == told
+
+
 async def test_a_successor_asks_an_open_question_again(tmp_path: Path, postgres: Server) -> None:
     call = tool_call_response("Bash", '{"command": "echo once >> file"}')
     async with run_cluster(tmp_path, postgres, call, text_response("Done")) as cluster:

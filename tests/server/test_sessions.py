@@ -266,6 +266,22 @@ async def test_a_session_that_nobody_uses_is_closed_and_stays_stored(tmp_path: P
         assert (await api.call("GET", f"/sessions/{session}"))["name"] == "idle"
 
 
+async def test_a_run_counts_as_use_of_its_session(tmp_path: Path) -> None:
+    answer = ScriptedResponse(steps=[delta(content="Half"), Stall()])
+    async with serving(tmp_path, answer, idle_seconds=0.02) as api:
+        session = await api.open()
+        await api.call("POST", f"/sessions/{session}/prompts", {"text": "go"}, status=202)
+        live = api.server.state.find_service().sessions.get(session)
+        assert live is not None
+        asked = live.last_used
+
+        with anyio.fail_after(SECONDS):
+            while live.last_used == asked:
+                await anyio.lowlevel.checkpoint()
+
+        assert live.client.is_executing()
+
+
 async def test_a_command_runs_by_its_name_and_reports_its_progress(tmp_path: Path) -> None:
     async with serving(tmp_path, text_response("Hello")) as api:
         session = await api.open()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -36,6 +37,7 @@ from clew.telemetry.tracer import SessionTelemetry
 from clew.tools.function import tool
 from tests.sdk.places import Place
 
+PLAIN_SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "plain_server.py"
 pytestmark = [pytest.mark.anyio, pytest.mark.req("OTL-1")]
 
 SECRET = "sk-ant-" + "api03-" + "a1B2c3D4" * 6
@@ -301,6 +303,32 @@ async def test_the_span_of_a_tool_is_current_in_the_tool_and_its_processes(place
     assert [spans[one.split("-")[2]] for one in seen] == ["execute_tool Look"] * 2
     assert len(set(seen)) == 2
     assert spans[said[-1].split("trace=")[1].split("-")[2]] == "execute_tool Bash"
+
+
+async def test_hooks_and_calls_of_mcp_servers_belong_to_the_trace(place: Place) -> None:
+    backend, note = Backend(), place.project / "hook"
+    command = {"type": "command", "command": f"echo trace=$TRACEPARENT > {note}"}
+    server = {"command": sys.executable, "args": ["-S", str(PLAIN_SERVER), "tracing"]}
+    settings = {
+        "mcpServers": {"plain": server},
+        "mcp": {"startupWait": 60_000},
+        "hooks": {"PreToolUse": [{"matcher": "mcp__plain__trace", "hooks": [command]}]},
+    }
+    place.clew_home.mkdir(exist_ok=True)
+    (place.clew_home / "settings.json").write_text(json.dumps(settings))
+    replies: list[ScriptedReply] = [call_reply(("mcp__plain__trace", {})), "done"]
+    with anyio.fail_after(60):
+        async with place.session(
+            replies, telemetry=backend.telemetry, permission_mode=PermissionMode.BYPASS
+        ) as session:
+            await session.run("go")
+            said = [one.results[0].text for one in session.get_messages() if one.results]
+
+    spans = {
+        format(one.context.span_id, "016x"): one.name for one in backend.finished if one.context
+    }
+    parents = [text.strip().removeprefix("trace=") for text in (said[0], note.read_text())]
+    assert [spans[one.split("-")[2]] for one in parents] == ["execute_tool mcp__plain__trace"] * 2
 
 
 async def test_a_background_agent_is_a_trace_of_its_own_with_a_link(place: Place) -> None:

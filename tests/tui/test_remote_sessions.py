@@ -1,11 +1,13 @@
 """`clew --connect`: the terminal UI and print mode on a session of a server."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from clew.testing.fake_openai import text_response, tool_call_response
+from clew.testing.server import ScriptedResponse, Stall
 from tests.server.places import serving
 from tests.tui.emulated import Place, clew_for
 
@@ -60,6 +62,28 @@ async def test_print_mode_answers_from_a_session_of_a_server(tmp_path: Path) -> 
         done = await place.runs(*connect, "--sandbox", "off", "-p", "hi")
         assert done.returncode == 2
         assert "--sandbox is for the server" in done.stderr
+
+
+async def test_print_mode_ends_when_its_session_is_closed(tmp_path: Path) -> None:
+    place = Place.below(tmp_path)
+    with anyio.fail_after(60):
+        async with (
+            serving(tmp_path, ScriptedResponse(steps=[Stall()])) as api,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def close_when_it_runs() -> None:
+                running: list[dict[str, Any]] = []
+                while not running:
+                    listed = (await api.call("GET", "/sessions"))["sessions"]
+                    running = [one for one in listed if one.get("executing")]
+                await api.call("POST", f"/sessions/{running[0]['id']}/close")
+
+            tasks.start_soon(close_when_it_runs)
+            done = await place.runs("--connect", api.server.url, "-p", "hi")
+
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 async def test_a_server_that_does_not_answer_is_a_clear_error(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from clew.core.events import (
     Warned,
 )
 from clew.core.events import Thinking as WorkChanged
-from clew.core.ids import CallId, EntryId, SessionId
+from clew.core.ids import CallId, EntryId, RunId, SessionId
 from clew.core.messages import Message, Role, ToolResult
 from clew.core.permissions import Risk
 from clew.core.results import ExecutionResult
@@ -121,6 +121,18 @@ def start(call_id: str = "1", name: str = "Bash", **fields: bool) -> ToolStarted
 
 def end(call_id: str = "1", name: str = "Bash", **fields: object) -> ToolEnded:
     return ToolEnded(call_id=CallId(call_id), name=name, **{"failed": False, **fields})  # type: ignore[arg-type]
+
+
+def test_a_cancelled_prompt_in_the_queue_does_not_end_the_answer_that_runs() -> None:
+    stream = Stream()
+
+    stream.feed(UserMessage(text="do it", run_id=RunId("one")), TextDelta(text="Half"))
+    made = stream.feed(RunFailed(message="cancelled", run_id=RunId("two")))
+
+    assert made == [Notice("cancelled", "error")]
+    live = stream.transcript.live
+    assert live is not None
+    assert (live.is_running, live.answer) == (True, "Half")
 
 
 def test_a_run_becomes_a_prompt_thinking_an_answer_and_a_call() -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from clew.cli.argument_parser import UsageError
 from clew.cli.arguments import session_spec
-from clew.cli.print_session import PrintSession, open_local, open_on_server
+from clew.cli.print_session import PrintSession, open_in_process, open_on_server
 from clew.cli.printer import Printer
 from clew.cli.replies import make_reply
 from clew.cli.streams import write_err
@@ -158,7 +158,7 @@ class _PrintJob:
     def _open(self) -> AbstractAsyncContextManager[PrintSession]:
         if self._arguments.connect:
             return open_on_server(self._arguments, self._printer)
-        return open_local(self._arguments, self._spec, self._printer)
+        return open_in_process(self._arguments, self._spec, self._printer)
 
     async def _run_prompts(
         self, opened: PrintSession, prompts: MemoryObjectReceiveStream[PromptInput]
@@ -184,6 +184,7 @@ class _PrintJob:
 
     async def _attempt(self, opened: PrintSession, prompt: PromptInput) -> ClewError | None:
         try:
+            await opened.begin()
             await self._execute(opened.client, prompt)
             if opened.local is not None:
                 await self._finish_agents(opened.local)

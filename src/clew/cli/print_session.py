@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import anyio
@@ -10,9 +10,17 @@ import anyio.lowlevel
 
 from clew.cli.environment import own_environment
 from clew.cli.printer import Printer
-from clew.core.events import PermissionRequest
+from clew.core.errors import ClewError, EventsExpired, SessionError
+from clew.core.events import (
+    Event,
+    PermissionRequest,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+)
 from clew.core.permissions import Approval
 from clew.sdk.client import SessionClient
+from clew.sdk.host import Host
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
 from clew.sdk.spec import SessionSpec
@@ -30,12 +38,14 @@ class PrintSession:
     """The same if it runs in this process: its agents end with the program."""
     start_answering: Callable[[], Callable[[], object]]
     """Have permission requests wait for an answer; returns what ends that."""
+    begin: Callable[[], Awaitable[None]]
+    """Call it before a prompt."""
     drain: Callable[[], Awaitable[None]]
     """Wait until all events so far were printed."""
 
 
 @asynccontextmanager
-async def open_local(
+async def open_in_process(
     arguments: Namespace, spec: SessionSpec, printer: Printer
 ) -> AsyncGenerator[PrintSession, None]:
     """Open a session in this process; its events go to the printer."""
@@ -47,6 +57,7 @@ async def open_local(
             model=launched.choice.model,
             local=session,
             start_answering=lambda: session.on("permission_request", lambda _: None),
+            begin=anyio.lowlevel.checkpoint,
             drain=anyio.lowlevel.checkpoint,
         )
 
@@ -62,24 +73,29 @@ async def open_on_server(
     async with open_remote(connect(arguments), remote_choice(arguments)) as opened:
         now = await opened.client.snapshot()
         feed = _EventFeed(opened.client, printer, now.seq)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(feed.run)
+        async with Host() as host:
+            host.start_soon(feed.run)
             yield PrintSession(
                 client=opened.client,
                 model=now.model,
                 start_answering=feed.start_answering,
+                begin=feed.begin,
                 drain=feed.drain,
             )
-            tasks.cancel_scope.cancel()
 
 
 class _EventFeed:
-    """Passes the events of a session on a server to the printer."""
+    """Passes the events of a session on a server to the printer.
+
+    Where nobody answers questions of the prompt, it denies them, as a local session does.
+    """
 
     def __init__(self, client: SessionClient, printer: Printer, position: int) -> None:
         self._client, self._printer, self._position = client, printer, position
         self._moved = anyio.Event()
+        self._has_ended = False
         self._is_answering = False
+        self._is_own_run = False
 
     def start_answering(self) -> Callable[[], object]:
         """Leave permission requests to the caller, until the returned function is called."""
@@ -90,22 +106,47 @@ class _EventFeed:
 
         return stop
 
+    async def begin(self) -> None:
+        """Start a prompt: the next run is its run, after the one of another client."""
+        self._is_own_run = not (await self._client.snapshot()).executing
+
     async def drain(self) -> None:
-        """Wait until the printer has all events so far."""
-        newest = (await self._client.snapshot()).seq
-        while self._position < newest:
-            await self._moved.wait()
+        """Wait until the printer has all events so far, or none will come."""
+        if self._has_ended:
+            return
+        with suppress(ClewError):
+            newest = (await self._client.snapshot()).seq
+            while self._position < newest and not self._has_ended:
+                await self._moved.wait()
+        self._is_own_run = False
 
     async def run(self) -> None:
-        """Read events until cancelled."""
+        """Read events until the session is closed or out of reach; the prompt reports why."""
+        try:
+            while True:
+                with suppress(EventsExpired):
+                    await self._read()
+                    return
+                self._position = (await self._client.snapshot()).seq
+        except ClewError:
+            return
+        finally:
+            self._has_ended = True
+            self._moved.set()
+
+    async def _read(self) -> None:
         async with aclosing(self._client.events(after=self._position)) as events:
             async for envelope in events:
                 self._printer(envelope)
-                match envelope.event:
-                    case PermissionRequest(request_id=request_id) if not self._is_answering:
-                        await self._client.answer(request_id, Approval.NO, reply=_DENIED)
-                    case _:
-                        pass
+                await self._apply(envelope.event)
                 self._position = envelope.seq
                 self._moved.set()
                 self._moved = anyio.Event()
+
+    async def _apply(self, event: Event) -> None:
+        if isinstance(event, RunCompleted | RunInterrupted | RunFailed):
+            self._is_own_run = True
+        elif isinstance(event, PermissionRequest) and self._is_own_run and not self._is_answering:
+            # Another client may have answered first.
+            with suppress(SessionError):
+                await self._client.answer(event.request_id, Approval.NO, reply=_DENIED)

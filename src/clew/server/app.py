@@ -79,6 +79,8 @@ class ServerState:
     async def aclose(self) -> None:
         """End all streams, then close all sessions."""
         self.streams.stop()
+        if self.replicas is not None:
+            await self.replicas.hand_over()
         for service in self._services.values():
             await service.sessions.close_all()
         if self.replicas is not None:

@@ -24,6 +24,7 @@ from clew.core.errors import (
     UnknownModel,
 )
 from clew.sdk.client_json import ErrorBody, encode_error
+from clew.server.access.refusals import STATUSES
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (TaskNotFound, 404),
     (UnknownCommand, 404),
     (UnknownModel, 404),
-    (AccessDenied, 403),
+    (AccessDenied, STATUSES[AccessDenied]),
     (EventsExpired, 410),
     (QueueFull, 409),
     (AlreadyRunning, 409),
@@ -42,7 +43,6 @@ _STATUSES: tuple[tuple[type[ClewError], int], ...] = (
     (StoreError, 503),
     (ProviderError, 502),
     (ConfigError, 409),
-    (ContextError, 409),
     (SessionError, 409),
 )
 """The first class that an error is an instance of decides."""

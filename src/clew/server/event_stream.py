@@ -153,8 +153,10 @@ class EventResponse:
 
 def _cut(batch: list[Envelope], is_last: IsLast | None) -> tuple[list[Envelope], bool]:
     """Return the envelopes up to the last one that is wanted, and whether it is among them."""
-    for index, envelope in enumerate(batch if is_last is not None else ()):
-        if is_last is not None and is_last(envelope):
+    if is_last is None:
+        return batch, False
+    for index, envelope in enumerate(batch):
+        if is_last(envelope):
             return batch[: index + 1], True
     return batch, False
 

@@ -259,10 +259,8 @@ class LiveSessions:
                 await launched.save()
                 replica = ReplicaSession(launched) if self._options.replica else None
                 live = self._register(launched.session, replica)
-                if replica is not None and replica.is_run_cut:
-                    # Not a task of this block: closing the session aborts the run.
-                    self._tasks.start_soon(replica.continue_run)
-                    await replica.begun.wait()
+                if replica is not None:
+                    await _continue_cut_run(replica, self._tasks)
                 task_status.started(live)
                 if replica is not None:
                     await _keep_lease(live, replica)
@@ -305,15 +303,24 @@ class LiveSessions:
     async def _close_idle(self) -> None:
         while True:
             await anyio.sleep(min(_LONGEST_CHECK, self._options.idle_seconds / 2))
-            before = self._clock() - self._options.idle_seconds
+            now = self._clock()
             for live in self.list_open():
-                if live.last_used < before and not live.is_busy:
+                if live.is_busy:
+                    live.last_used = now
+                elif live.last_used < now - self._options.idle_seconds:
                     live.closing.set()
 
 
 def _make_services(options: ServerOptions) -> InteractiveOptions:
     """Return the options of all sessions; a successor must know which tool calls have begun."""
     return {"wait_for_answers": True, "record_calls": options.replica is not None}
+
+
+async def _continue_cut_run(replica: ReplicaSession, tasks: TaskGroup) -> None:
+    """Begin to continue a run that was cut, if there is one; closing the session aborts it."""
+    if replica.is_run_cut:
+        tasks.start_soon(replica.continue_run)
+        await replica.begun.wait()
 
 
 async def _keep_lease(live: LiveSession, replica: ReplicaSession) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from clew.core.errors import EventsExpired, ServerUnreachable
+from clew.core.errors import ClewError, EventsExpired
 from clew.core.events import EntryAdded, Envelope, Warned
 from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
@@ -113,7 +113,7 @@ class _Program:
         self.left_by = 0
         """The signal that ended the program; 0 when the user left."""
         self._has_entries = False
-        self._lost: EventsExpired | ServerUnreachable | None = None
+        self._lost: ClewError | None = None
         """Why the events of the session ended before the user left."""
 
     def run(self, opening: AbstractAsyncContextManager[OpenedSession], *, again: bool) -> Leave:
@@ -230,7 +230,7 @@ class _Program:
                     async for envelope in events:
                         self._has_entries |= isinstance(envelope.event, EntryAdded)
                         receive(envelope)
-            except (EventsExpired, ServerUnreachable) as error:
+            except ClewError as error:
                 self._lost = error
                 notify(str(error))
                 leave()

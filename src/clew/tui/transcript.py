@@ -77,6 +77,8 @@ class Transcript:
         self._todos = Todos(())
         self._since: float | None = None
         """When the run began; None if nothing runs."""
+        self._run_id = ""
+        """The run; empty if it began before the terminal was attached."""
         self._kept: dict[int, Foldable] = {}
         self._number = 0
 
@@ -206,14 +208,17 @@ class Transcript:
 
     def _apply_run(self, event: Event, at: float) -> Sequence[Block]:
         match event:
-            case UserMessage(text=text):
-                self._since = at
+            case UserMessage(text=text, run_id=run_id):
+                self._since, self._run_id = at, run_id
                 return [*self._end_text(at), UserPrompt(text)]
             case WorkChanged(active=active):
                 if active and self._since is None:
                     self._since = at
                 elif not active:
                     self._since = None
+            case RunFailed(run_id=run_id) if self._since and self._run_id not in ("", run_id):
+                # A prompt that waited was cancelled; the run goes on.
+                return describe_result(event)
             case RunCompleted() | RunInterrupted() | RunFailed():
                 self._since = self._retry = None
                 open_calls = self._tools.end_provider_calls(at)

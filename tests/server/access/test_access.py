@@ -128,16 +128,7 @@ async def test_a_websocket_is_opened_only_by_the_page_of_the_server_or_with_a_to
         same = f"http://127.0.0.1:{app.port}"
 
         async def connect(token: str | None, **headers: Any) -> int:
-            answer = await app.send(
-                path="/api/v1/socket",
-                token=token,
-                Connection="Upgrade",
-                Upgrade="websocket",
-                Sec_WebSocket_Version="13",
-                Sec_WebSocket_Key="dGhlIHNhbXBsZSBub25jZQ==",
-                **headers,
-            )
-            return answer.status
+            return await _connect(app, token, **headers)
 
         assert await connect(None, Cookie=cookie, Origin=same) == 101
         assert await connect(TOKEN) == 101
@@ -198,7 +189,24 @@ async def test_signing_out_removes_the_cookie() -> None:
 
         assert answer.status == 303
         assert "Max-Age=0" in answer.headers["set-cookie"]
-        assert (await app.send("PUT", "/logout", token=None)).status == 405
+        for method in ("GET", "PUT"):
+            refused = await app.send(method, "/logout", token=None)
+            assert (refused.status, refused.headers["allow"]) == (405, "POST")
+
+
+async def test_a_form_that_is_not_one_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async with serve(AccessOptions(token=TOKEN)) as app:
+        for kind, status in (
+            ("multipart/form-data; boundary=a", 415),
+            ("text/plain", 415),
+            ("application/x-www-form-urlencoded; charset=none", 401),
+        ):
+            answer = await app.send(
+                "POST", "/login", token=None, body=b"token=\xff&a", Content_Type=kind
+            )
+            assert answer.status == status, kind
+
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
@@ -279,6 +287,33 @@ async def test_a_proxy_names_the_user_only_if_it_is_trusted(tmp_path: Path) -> N
     assert statuses == [403, 403, 401, 403, 401]
 
 
+async def test_a_page_of_another_site_cannot_use_the_name_that_a_proxy_gives() -> None:
+    options = AccessOptions(
+        token=TOKEN, proxies=parse_networks(["127.0.0.1"]), user_header="Remote-User"
+    )
+    async with serve(options) as app:
+        same = f"http://127.0.0.1:{app.port}"
+        foreign: list[dict[str, Any]] = [
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+            {"Sec_Fetch_Site": "cross-site"},
+            {"Sec_Fetch_Site": "same-site"},
+        ]
+        for headers in foreign:
+            for method in ("GET", "POST", "PUT", "DELETE"):
+                answer = await app.send(method, token=None, Remote_User="ann", **headers)
+                assert _is_refused(answer, 403, "AccessDenied"), (method, headers)
+            assert await _connect(app, None, Remote_User="ann", **headers) == 403
+        assert await _connect(app, None, Remote_User="ann") == 403
+        assert app.seen == []
+
+        assert await _connect(app, None, Remote_User="ann", Origin=same) == 101
+        page = await app.send("POST", token=None, Remote_User="ann", Origin=same)
+        program = await app.send("POST", token=None, Remote_User="ann")
+
+    assert (page.status, program.status) == (200, 200)
+
+
 async def test_behind_https_the_cookie_is_secure_and_bound_to_its_host() -> None:
     options = AccessOptions(
         token=TOKEN, proxies=parse_networks(["127.0.0.1"]), hosts=frozenset({"clew.example"})
@@ -297,6 +332,20 @@ async def test_behind_https_the_cookie_is_secure_and_bound_to_its_host() -> None
     assert cookie.startswith("__Host-clew-443=")
     assert "Secure" in login.headers["set-cookie"]
     assert (good.status, downgraded.status) == (200, 403)
+
+
+async def _connect(app: GuardedApp, token: str | None, **headers: Any) -> int:
+    """Ask for a WebSocket and return the status."""
+    answer = await app.send(
+        path="/api/v1/socket",
+        token=token,
+        Connection="Upgrade",
+        Upgrade="websocket",
+        Sec_WebSocket_Version="13",
+        Sec_WebSocket_Key="dGhlIHNhbXBsZSBub25jZQ==",
+        **headers,
+    )
+    return answer.status
 
 
 async def _sign_in(app: GuardedApp) -> str:

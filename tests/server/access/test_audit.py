@@ -1,7 +1,10 @@
 """The audit log stays small, private and readable."""
 
+import errno
+import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -68,3 +71,28 @@ def test_a_log_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -
 
     with pytest.raises(ConfigError, match="cannot be written"):
         AuditLog(tmp_path / "audit.jsonl", clock=lambda: 0.0)
+
+
+def test_a_log_that_cannot_begin_a_new_file_touches_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path, clock=lambda: 0.0, max_size=200)
+    really_open = os.open
+
+    def refuse(*arguments: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(os, "open", refuse)
+        for number in range(5):
+            log.write(msgspec.structs.replace(_LINE, session=str(number)))
+        other = really_open(tmp_path / "sessions.db", os.O_RDWR | os.O_CREAT)
+        log.write(_LINE)
+    log.write(_LINE)
+    log.close()
+
+    assert os.fstat(other).st_size == 0
+    os.close(other)
+    assert [line.session for line in read_audit(tmp_path / "audit.jsonl.1")][:5] == list("01234")
+    assert len(read_audit(path)) == 1

@@ -56,6 +56,10 @@ TOOLS = [
 ]
 
 
+if "tracing" in sys.argv:
+    TOOLS.append(tool("trace", "Return the trace that the call belongs to."))
+
+
 def text_result(text: str, **more: Any) -> Json:
     return {"content": [{"type": "text", "text": text}], **more}
 
@@ -109,6 +113,10 @@ def sample(arguments: Json, _: Json) -> Json:
     return text_result(json.dumps(answer.get("result") or answer.get("error")))
 
 
+def trace(_: Json, params: Json) -> Json:
+    return text_result(f"trace={params.get('_meta', {}).get('traceparent', '')}")
+
+
 def grow(_: Json, __: Json) -> Json:
     TOOLS.append(tool("grown", "A tool that came later."))
     send(method="notifications/tools/list_changed")
@@ -129,6 +137,7 @@ RUN: dict[str, Callable[[Json, Json], Json]] = {
     "progress": progress,
     "image": lambda _, __: {"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]},
     "structured": lambda _, __: {"content": [], "structuredContent": {"answer": 42}},
+    "trace": trace,
     "fail": lambda _, __: text_result("this did not work", isError=True),
     "ask": ask,
     "sample": sample,

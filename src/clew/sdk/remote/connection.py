@@ -79,8 +79,10 @@ class ServerConnection:
                     text = await response.read()
                 return decode_json(text or b"null", type=result)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                was_sent = not isinstance(error, aiohttp.ClientConnectorError)
-                if (was_sent and call.method == "POST") or anyio.current_time() + wait > give_up:
+                is_final = call.method == "POST" and not _was_not_carried_out(error)
+                if isinstance(error, NotReady):
+                    wait = max(wait, error.wait)
+                if is_final or anyio.current_time() + wait > give_up:
                     raise self.explain(error) from error
             except msgspec.DecodeError as error:
                 raise ServerUnreachable(
@@ -100,8 +102,10 @@ class ServerConnection:
         async with self._send(call, stream=True) as response:
             yield response.content
 
-    def explain(self, error: BaseException) -> ServerUnreachable:
+    def explain(self, error: BaseException) -> ClewError:
         """Return the error for a server that cannot be reached."""
+        if isinstance(error, NotReady):
+            return error.error
         cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
         why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
         return ServerUnreachable(
@@ -131,15 +135,41 @@ class ServerConnection:
         ) as response:
             self._was_reached = True
             if response.status >= 300:
-                raise _read_error(response.status, await response.read())
+                raise _read_error(response, await response.read())
             yield response
 
 
-def _read_error(status: int, text: bytes) -> ClewError:
+class NotReady(OSError):
+    """The server, or a proxy in front of it, asks to come again later."""
+
+    def __init__(self, status: int, error: ClewError, wait: float) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
+        """What to raise when there is no time left."""
+        self.wait = wait
+        """Seconds that the server asks for."""
+
+
+def _was_not_carried_out(error: Exception) -> bool:
+    if isinstance(error, NotReady):
+        return error.status in (429, 503)
+    return isinstance(error, aiohttp.ClientConnectorError)
+
+
+def _read_error(response: aiohttp.ClientResponse, text: bytes) -> ClewError | NotReady:
+    """Return the error of an answer; one of a proxy or with `Retry-After` is worth a repetition."""
+    status, later = response.status, response.headers.get("Retry-After", "")
+    wait = min(float(later), LONGEST_WAIT) if later.isdecimal() else 0.0
+    error: ClewError
     try:
-        return decode_error(decode_json(text, type=ErrorBody))
+        error, is_typed = decode_error(decode_json(text, type=ErrorBody)), True
     except msgspec.DecodeError:
-        return ServerUnreachable(f"the server answered with status {status}, and not as clew serve")
+        words = f"the server answered with status {status}, and not as clew serve"
+        error, is_typed = ServerUnreachable(words), False
+    if status in (429, 502, 503, 504) and (later or not is_typed):
+        return NotReady(status, error, wait)
+    return error
 
 
 def _check_url(text: str, *, insecure: bool) -> str:

@@ -59,10 +59,9 @@ class RemoteOpened:
             self.resumed = False
             self.client = await self._server.create(choice.request, on_connection=self.report)
             return
-        session_id = await self._find(wanted)
         if choice.fork:
-            session_id = (await self._server.fork(session_id)).session_id
-        self.client = await self._server.open(session_id, on_connection=self.report)
+            wanted = (await self._server.fork(wanted)).session_id
+        self.client = await self._server.open(wanted, on_connection=self.report)
 
     def greet(self, now: SessionSnapshot) -> list[str]:
         """Return the server, the model, the folder and the permission mode."""
@@ -88,18 +87,6 @@ class RemoteOpened:
         """Return the other sessions of the server, the newest first."""
         found = await self._server.list(limit=200)
         return [one for one in found if one.id != self.client.session_id]
-
-    async def _find(self, wanted: str) -> str:
-        """Return the id of the session that a user means."""
-        found = await self._server.list(limit=1_000)
-        for exact in (one.id for one in found if wanted in (one.id, one.name)):
-            return exact
-        starts = [one.id for one in found if one.id.startswith(wanted)]
-        if len(starts) == 1:
-            return starts[0]
-        if starts:
-            raise SessionNotFound(f"several sessions of the server start with {wanted!r}")
-        return wanted
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from clew.core.errors import ConfigError
+from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.ids import EntryId
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.folders import Homes
@@ -102,7 +102,7 @@ class RemoteServer:
         Raises:
             SessionNotFound: There is no such session.
         """
-        session = self._attach(session_id, on_connection)
+        session = self._attach(await self._find(session_id), on_connection)
         await session.snapshot()
         return session
 
@@ -111,7 +111,8 @@ class RemoteServer:
     ) -> RemoteSession:
         """Copy a session, all of it or up to an entry, and open the copy."""
         address = Address("POST", "/sessions/{session_id}/fork")
-        call = encode_call(address, session_id, ForkSession(at=at, name=name))
+        found = await self._find(session_id)
+        call = encode_call(address, found, ForkSession(at=at, name=name))
         snapshot = await self._connection.request(call, SessionSnapshot)
         return self._attach(snapshot.session_id, None)
 
@@ -133,6 +134,16 @@ class RemoteServer:
 
     def _attach(self, session_id: str, listener: ConnectionListener | None) -> RemoteSession:
         return RemoteSession(self._connection, session_id, self._host, on_connection=listener)
+
+    async def _find(self, wanted: str) -> str:
+        """Return the id of the session that a user means."""
+        found = await self.list(limit=1_000)
+        for exact in (one.id for one in found if wanted in (one.id, one.name)):
+            return exact
+        starts = [one.id for one in found if one.id.startswith(wanted)]
+        if len(starts) > 1:
+            raise SessionNotFound(f"several sessions of the server start with {wanted!r}")
+        return starts[0] if starts else wanted
 
     async def _get(self, path: str, query: dict[str, Any], result: type[_T]) -> _T:
         call = HttpCall("GET", path, encode_query(query), None)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import aiohttp
 import anyio
@@ -17,7 +18,7 @@ from clew.sdk.client import SessionSnapshot
 from clew.sdk.client_json import ErrorBody, NoParams, decode_error
 from clew.sdk.host import Host
 from clew.sdk.remote.addresses import ADDRESSES, HttpCall, encode_call, encode_query
-from clew.sdk.remote.connection import FIRST_WAIT, LONGEST_WAIT, ServerConnection
+from clew.sdk.remote.connection import FIRST_WAIT, LONGEST_WAIT, NotReady, ServerConnection
 from clew.sdk.session_calls import SessionCalls
 
 _T = TypeVar("_T")
@@ -64,10 +65,11 @@ class HttpTransport:
         self, position: "_Position", *, answering: bool
     ) -> AsyncGenerator[Envelope, None]:
         seq = await self._find(position)
+        path = f"/sessions/{quote(self._session_id, safe='')}/events"
         wait, lost_at = FIRST_WAIT, 0.0
         while True:
             query = encode_query({"after": seq, "answering": answering})
-            call = HttpCall("GET", f"/sessions/{self._session_id}/events", query, None)
+            call = HttpCall("GET", path, query, None)
             try:
                 async with self._connection.stream(call) as content:
                     if lost_at:
@@ -89,7 +91,7 @@ class HttpTransport:
                 self._report(connected=False, why=str(why) or type(why).__name__)
             elif now - lost_at > self._connection.patience:
                 raise self._connection.explain(why)
-            await anyio.sleep(wait)
+            await anyio.sleep(max(wait, why.wait) if isinstance(why, NotReady) else wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def _find(self, position: "_Position") -> int:

@@ -32,6 +32,8 @@ from clew.server.access.users import User
 
 _USER = web.RequestKey("clew_user", User)
 _CLIENT = web.RequestKey("clew_client", Client)
+_METHODS = {LOGIN_PATH: ("GET", "POST"), LOGOUT_PATH: ("POST",), STYLE_PATH: ("GET",)}
+"""How signing in and out is asked for; other sites can make a browser send any `GET`."""
 _MAX_FORM = 4_096
 _LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read, so that the client sees the answer."""
@@ -138,7 +140,7 @@ class Access:
         request[_CLIENT] = client
         check_path(request.raw_path.partition("?")[0], request.path)
         check_host(client, self._options.hosts)
-        if request.path in (LOGIN_PATH, LOGOUT_PATH, STYLE_PATH):
+        if request.path in _METHODS:
             return await self._sign(request, client, headers)
         if self._is_public(request.path):
             self._requests.take(f"address {group_address(client.address)}")
@@ -163,7 +165,7 @@ class Access:
             method=request.method, headers=headers, cookies=request.cookies, websocket=websocket
         )
         try:
-            user, _ = self._authenticator.find_user(client, credentials)
+            user = self._authenticator.find_user(client, credentials)
         except NotAuthenticated:
             self._failures.take(group_address(client.address))
             raise
@@ -174,8 +176,9 @@ class Access:
     ) -> web.StreamResponse:
         """Sign a browser in or out."""
         self._requests.take(f"address {group_address(client.address)}")
-        if request.method not in ("GET", "POST"):
-            raise web.HTTPMethodNotAllowed(request.method, ["GET", "POST"])
+        allowed = _METHODS[request.path]
+        if request.method not in allowed:
+            raise web.HTTPMethodNotAllowed(request.method, allowed)
         if request.method == "POST":
             if "Origin" in headers or "Sec-Fetch-Site" in headers:
                 check_origin(client, request.method, headers)
@@ -209,14 +212,13 @@ class Access:
             return
         resource = request.match_info.route.resource
         client = request.get(_CLIENT)
-        found = request.match_info
         line = AuditLine(
             time=self._audit.format_time(),
             user=user.name if user else "",
             address=client.address if client else request.remote or "",
             method=request.method,
             route=resource.canonical if resource else request.path,
-            session=found.get("session_id") or found.get("id") or "",
+            session=request.match_info.get("session_id", ""),
             status=status,
             outcome=outcome,
             milliseconds=round((time.monotonic() - begun) * 1000),

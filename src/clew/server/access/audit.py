@@ -82,7 +82,7 @@ class AuditLog:
         self._failed = False
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._open()
+            self._file, self._size = self._open(path)
         except OSError as error:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -90,9 +90,12 @@ class AuditLog:
         """Append a line. A full disk stops the log, not the server: the error is logged once."""
         data = msgspec.json.encode(self._redact(line)) + b"\n"
         try:
-            if self._size + len(data) > self._max_size:
-                self._rotate()
-            self._size += os.write(self._file, data)
+            try:
+                if self._size + len(data) > self._max_size:
+                    self._rotate()
+            finally:
+                # Where no new file can begin, the full one grows.
+                self._size += os.write(self._file, data)
             self._failed = False
         except OSError as error:
             if not self._failed:
@@ -122,18 +125,26 @@ class AuditLog:
         """Close the file; call it once, at the end."""
         os.close(self._file)
 
-    def _open(self) -> None:
-        self._file = os.open(self._path, _FLAGS, 0o600)
-        os.fchmod(self._file, 0o600)
-        self._size = os.fstat(self._file).st_size
+    def _open(self, path: Path) -> tuple[int, int]:
+        """Return the open file and its size."""
+        file = os.open(path, _FLAGS, 0o600)
+        try:
+            os.fchmod(file, 0o600)
+            return file, os.fstat(file).st_size
+        except OSError:
+            os.close(file)
+            raise
 
     def _rotate(self) -> None:
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        # The full file stays open until there is another: its number could become a database's.
+        full, (self._file, self._size) = self._file, self._open(fresh)
+        os.close(full)
         for number in range(KEEP - 1, -1, -1):
             older = self._numbered(number)
             if older.exists():
                 older.replace(self._numbered(number + 1))
-        os.close(self._file)
-        self._open()
+        fresh.replace(self._path)
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path

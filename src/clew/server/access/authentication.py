@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from clew.core.errors import AccessDenied, ConfigError, NotAuthenticated
 from clew.server.access.options import AccessOptions
@@ -21,14 +20,6 @@ _HOW = (
 )
 
 
-class Proof(StrEnum):
-    """How a client showed who it is."""
-
-    TOKEN = "token"  # noqa: S105
-    COOKIE = "cookie"
-    PROXY = "proxy"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """What a request brings to show who sends it."""
@@ -37,6 +28,12 @@ class Credentials:
     headers: Mapping[str, str]
     cookies: Mapping[str, str]
     websocket: bool = False
+
+    @property
+    def may_be_from_browser(self) -> bool:
+        """False only for a request that no browser sends: each WebSocket of one has an origin."""
+        has_source = "Origin" in self.headers or "Sec-Fetch-Site" in self.headers
+        return has_source or self.websocket
 
 
 class Authenticator:
@@ -49,32 +46,33 @@ class Authenticator:
         self._user_header = options.user_header
         self._clock = clock
 
-    def find_user(self, client: Client, credentials: Credentials) -> tuple[User, Proof]:
-        """Return who sends a request, and how that is known.
+    def find_user(self, client: Client, credentials: Credentials) -> User:
+        """Return who sends a request.
+
+        A browser sends the cookie, and what signs it in to a proxy, with requests of any page:
+        for these the page must be the server's own.
 
         Raises:
             NotAuthenticated: Nothing shows it, or it is wrong.
             AccessDenied: A page of another site made the browser send the request.
         """
         if self._user_header and client.proxied and self._user_header in credentials.headers:
-            return self._find_proxy_user(credentials.headers[self._user_header]), Proof.PROXY
+            user = self._find_proxy_user(credentials.headers[self._user_header])
+            if credentials.may_be_from_browser:
+                _check_page(client, credentials)
+            return user
         header = credentials.headers.get("Authorization")
         if header is not None:
             token = _BEARER.fullmatch(header.strip())
             name = self.find_by_token(token[1]) if token else None
             if name is None:
                 raise NotAuthenticated(f"the token is wrong: {_HOW}")
-            user, proof = make_user(name), Proof.TOKEN
-        else:
-            user, proof = self._find_cookie_user(client, credentials.cookies), Proof.COOKIE
-        if proof is Proof.COOKIE or (credentials.websocket and "Origin" in credentials.headers):
-            check_origin(
-                client,
-                credentials.method,
-                credentials.headers,
-                websocket=credentials.websocket,
-            )
-        return user, proof
+            if credentials.websocket and "Origin" in credentials.headers:
+                _check_page(client, credentials)
+            return make_user(name)
+        user = self._find_cookie_user(client, credentials.cookies)
+        _check_page(client, credentials)
+        return user
 
     def find_by_token(self, token: str) -> str | None:
         """Return the name of the user with this token."""
@@ -110,6 +108,10 @@ class Authenticator:
             logger.warning("no user but the owner can sign in: %s", error)
             users = {}
         return {**users, OWNER: self._owner_hash}
+
+
+def _check_page(client: Client, credentials: Credentials) -> None:
+    check_origin(client, credentials.method, credentials.headers, websocket=credentials.websocket)
 
 
 def name_cookie(client: Client) -> str:

@@ -5,6 +5,7 @@ that scripts cannot read and that browsers send to this server's own pages only.
 """
 
 from html import escape
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -16,6 +17,7 @@ from clew.server.access.users import OWNER
 LOGIN_PATH = "/login"
 LOGOUT_PATH = "/logout"
 STYLE_PATH = "/login.css"
+_FORM_TYPE = "application/x-www-form-urlencoded"
 
 _FORM = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -74,9 +76,10 @@ def answer_logout(client: Client) -> web.Response:
 async def _answer_form(
     request: web.Request, client: Client, authenticator: Authenticator
 ) -> web.Response:
-    form = await request.post()
-    token = form.get("token", "")
-    name = authenticator.find_by_token(token.strip()) if isinstance(token, str) else None
+    if request.content_type != _FORM_TYPE:
+        return _show_form("The form was not sent as a browser does. Paste your token.", 415)
+    fields = parse_qs((await request.read()).decode("utf-8", "replace"))
+    name = authenticator.find_by_token(fields.get("token", [""])[0].strip())
     if name is None:
         return _show_form("The token is wrong.", 401)
     return _sign_in(client, authenticator, name)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-PUBLIC_PATHS = ("/", "/login", "/logout", "/favicon.ico", "/api/v1/health")
+PUBLIC_PATHS = ("/", "/favicon.ico", "/api/v1/health")
 PUBLIC_FOLDERS = ("/page/",)
 
 

@@ -130,7 +130,8 @@ def check_origin(
 ) -> None:
     """Refuse a request that a page of another site made a browser send.
 
-    Call it for requests that a browser signs by itself, with the cookie, and for WebSockets.
+    Call it for requests that a browser signs by itself, with the cookie or at a proxy, and for
+    WebSockets.
 
     Raises:
         AccessDenied: The request comes from another site, or changes something and does not say
@@ -149,8 +150,8 @@ def check_origin(
         raise AccessDenied("the request comes from a page of another site")
     if websocket or (method not in _SAFE_METHODS and site is None):
         raise AccessDenied(
-            "a request with a cookie needs an Origin header; programs send the token instead:"
-            " Authorization: Bearer TOKEN"
+            "a WebSocket, and a change with a cookie, needs an Origin header; programs send the"
+            " token instead: Authorization: Bearer TOKEN"
         )
 
 

@@ -1,5 +1,6 @@
 """Routes of a conversation: prompts, lines, answers, events, and what the session is set to."""
 
+import re
 from typing import Any
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from clew.server.route import JSON, AnyRoute, Call, Example, Route
 from clew.server.websocket import serve_socket
 
 _S = "/sessions/{session_id}"
+_SEQUENCE_NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ def _find_start(call: Call[EventsParams, Any]) -> int | None:
     last = call.request.headers.get("Last-Event-ID")
     if not last:
         return call.params.after
-    if not last.isascii() or not last.isdecimal():
+    if not _SEQUENCE_NUMBER.fullmatch(last):
         raise RequestError(400, "the header Last-Event-ID is not a sequence number of an event")
     return int(last)
 
