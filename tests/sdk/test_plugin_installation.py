@@ -331,6 +331,7 @@ async def test_a_session_has_every_action(dialog: Dialog, tmp_path: Path) -> Non
     said = [
         await dialog("marketplace", "add", str(tmp_path)),
         await dialog("marketplace", "search", "tool"),
+        await dialog("install", "tool@shop"),
         await dialog("install", "tool@shop", agreed=True),
         await dialog("list"),
         await dialog("show", "tool"),
@@ -345,7 +346,7 @@ async def test_a_session_has_every_action(dialog: Dialog, tmp_path: Path) -> Non
     ]
 
     assert [text.split("\n")[-1].split(" ")[0] for text in said] == [
-        *("install", "tool@shop", "installed", "tool@shop", "", "disabled", "enabled"),
+        *("install", "tool@shop", "to", "installed", "tool@shop", "", "disabled", "enabled"),
         *("tool@shop", "removed", "", "shop", "updated", "removed"),
     ]
 

@@ -57,7 +57,7 @@ def format_preparation(prepared: Preparation) -> list[str]:
             *format_summary(prepared.summary),
             f"  from {sanitize_line(prepared.source, 300)}",
         ]
-    old = before.version or before.commit[:12]
+    old = sanitize_line(before.version, 40) or before.commit[:12]
     versions = f" from {old} to {prepared.version}" if old != prepared.version else ""
     return [f"{prepared.id} changes{versions}:", *format_change(change)]
 
@@ -78,7 +78,8 @@ async def install(
         installed = await prepared.accept()
     where = "in this folder" if scope == "project" else "in all folders"
     row = next(one for one in plugins.installed.list() if one.plugin.place == installed.place)
-    state = f"{_NEXT} {where}" if row.active else f"it is not loaded here: {row.why or 'disabled'}"
+    why = row.problem or row.why or "disabled"
+    state = f"{_NEXT} {where}" if row.active else f"it is not loaded here: {why}"
     return PluginReply(
         lines=(f"installed {installed.id} {installed.version}".rstrip() + f"; {state}",),
         data={
@@ -124,9 +125,11 @@ async def _update_one(plugins: Plugins, plugin: InstalledPlugin, agree: Agree) -
             return _decline(prepared)
         lines = [] if prepared.must_ask else format_preparation(prepared)
         installed = await prepared.accept()
-    version = installed.version or installed.commit[:12]
+    version = sanitize_line(installed.version, 40) or installed.commit[:12]
+    to = f" to {version}" if version else ""
+    now = f"; it is called {installed.id} now" if plugin.id != installed.id else ""
     return PluginReply(
-        lines=(*lines, f"updated {plugin.id} to {version}; {_NEXT}"),
+        lines=(*lines, f"updated {plugin.id}{to}{now}; {_NEXT}"),
         data={"plugin": msgspec.to_builtins(installed)},
     )
 

@@ -85,6 +85,8 @@ class ServerState:
     async def aclose(self) -> None:
         """End all streams, then close all sessions."""
         self.streams.stop()
+        if self.replicas is not None:
+            await self.replicas.hand_over()
         await self.services.close_sessions()
         if self.replicas is not None:
             await self.replicas.aclose()

@@ -273,10 +273,8 @@ class LiveSessions:
                 live = slot.live = self._register(launched.session, replica)
                 # Before anybody can close it to make room.
                 live.users += 1
-                if replica is not None and replica.is_run_cut:
-                    # Not a task of this block: closing the session aborts the run.
-                    self._tasks.start_soon(replica.continue_run)
-                    await replica.begun.wait()
+                if replica is not None:
+                    await _continue_cut_run(replica, self._tasks)
                 task_status.started(live)
                 if replica is not None:
                     await _keep_lease(live, replica)
@@ -320,6 +318,13 @@ class LiveSessions:
 def _make_services(options: ServerOptions) -> InteractiveOptions:
     """Return the options of all sessions; a successor must know which tool calls have begun."""
     return {"wait_for_answers": True, "record_calls": options.replica is not None}
+
+
+async def _continue_cut_run(replica: ReplicaSession, tasks: TaskGroup) -> None:
+    """Begin to continue a run that was cut, if there is one; closing the session aborts it."""
+    if replica.is_run_cut:
+        tasks.start_soon(replica.continue_run)
+        await replica.begun.wait()
 
 
 async def _keep_lease(live: LiveSession, replica: ReplicaSession) -> None:

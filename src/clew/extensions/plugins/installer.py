@@ -24,14 +24,14 @@ from clew.extensions.plugins.content import (
     list_files,
 )
 from clew.extensions.plugins.contribution import Plugin
-from clew.extensions.plugins.manifest import parse_manifest
-from clew.extensions.plugins.reader import read_plugin
+from clew.extensions.plugins.reader import read_listed
 from clew.extensions.plugins.registry import (
     InstalledPlugin,
     Registry,
     RegistryContent,
     Scope,
     drop_plugin,
+    make_id,
     put_plugin,
 )
 from clew.extensions.plugins.repository import fetch
@@ -65,19 +65,10 @@ class StagedPlugin(Struct, frozen=True, kw_only=True):
         """The name under which it is installed."""
         return self.origin.name or self.plugin.name
 
-
-def read_listed(
-    root: Path, *, name: str = "", listed: Mapping[str, Any], strict: bool = True
-) -> Plugin:
-    """Read a plugin together with the entry of its marketplace; blocks.
-
-    Raises:
-        PluginError: The folder is not a plugin, or a manifest is malformed.
-    """
-    if not listed:
-        return read_plugin(root, name=name)
-    entry = parse_manifest(listed, where="the entry of the marketplace").manifest
-    return read_plugin(root, name=name, listed=entry, strict=strict)
+    @property
+    def id(self) -> str:
+        """The name that settings will use: `name@marketplace`."""
+        return make_id(self.name, self.origin.marketplace)
 
 
 class Installer:
@@ -107,7 +98,12 @@ class Installer:
             yield staged
 
     async def install(
-        self, staged: StagedPlugin, *, scope: Scope = "user", project: str = ""
+        self,
+        staged: StagedPlugin,
+        *,
+        scope: Scope = "user",
+        project: str = "",
+        before: InstalledPlugin | None = None,
     ) -> InstalledPlugin:
         """Install a plugin that the user accepted; it replaces the one of the same name.
 
@@ -115,6 +111,7 @@ class Installer:
             staged: The plugin, within its block of `stage`.
             scope: `user` for all folders, `project` for one.
             project: That folder.
+            before: The version that it replaces, which may have another name.
 
         Raises:
             ConfigError: It cannot be written.
@@ -134,17 +131,23 @@ class Installer:
             installed=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         # The thread is not cancelled: from here on it happens, and takes little time.
-        return await to_thread.run_sync(self._install, staged, new)
+        return await to_thread.run_sync(self._install, staged, new, before)
 
-    def _install(self, staged: StagedPlugin, new: InstalledPlugin) -> InstalledPlugin:
+    def _install(
+        self, staged: StagedPlugin, new: InstalledPlugin, before: InstalledPlugin | None
+    ) -> InstalledPlugin:
         try:
             self.storage.keep(staged.folder, content=new.content, generated=new.generated)
         except OSError as error:
             raise ConfigError(f"{new.id} cannot be stored: {error.strerror or error}") from error
 
         def put(content: RegistryContent) -> RegistryContent:
-            before = next((one for one in content.plugins if one.place == new.place), None)
-            enabled = before.enabled if before is not None else True
+            places = [new.place, *([before.place] if before is not None else [])]
+            known = {one.place: one for one in content.plugins}
+            replaced = [known[place] for place in places if place in known]
+            enabled = replaced[0].enabled if replaced else True
+            for one in replaced:
+                content = drop_plugin(content, one)
             return put_plugin(content, replace(new, enabled=enabled))
 
         after = self._change(put)
@@ -179,7 +182,7 @@ class Installer:
             PluginError: It cannot be read.
         """
         root = self.storage.verify(plugin)
-        return read_listed(root, name=plugin.name, listed=plugin.listed, strict=plugin.strict)
+        return read_listed(root, called=plugin.name, listed=plugin.listed, strict=plugin.strict)
 
     def find_changed_files(self, old: InstalledPlugin, new: StagedPlugin) -> FileChanges:
         """Return the paths of the files that differ between two versions; blocks.
@@ -220,10 +223,15 @@ async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
 
     def read() -> StagedPlugin:
         copy_tree(tree, folder, root=root)
-        name = origin.name or _guess_name(source, tree)
         return StagedPlugin(
             origin=origin,
-            plugin=read_listed(folder, name=name, listed=origin.listed, strict=origin.strict),
+            plugin=read_listed(
+                folder,
+                name=_guess_name(source, tree),
+                called=origin.name,
+                listed=origin.listed,
+                strict=origin.strict,
+            ),
             folder=folder,
             commit=commit,
             content=compute_hash(folder),

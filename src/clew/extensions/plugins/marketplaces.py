@@ -21,6 +21,7 @@ from clew.extensions.plugins.registry import (
     KnownMarketplace,
     Registry,
     drop_marketplace,
+    make_id,
     put_marketplace,
 )
 from clew.extensions.plugins.repository import fetch
@@ -45,7 +46,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """The name to install it by."""
-        return f"{self.plugin.name}@{self.marketplace}"
+        return make_id(self.plugin.name, self.marketplace)
 
 
 class ReadMarketplace(Struct, frozen=True, kw_only=True):
