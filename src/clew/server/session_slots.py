@@ -1,13 +1,23 @@
 """`SessionSlots`: how many sessions of all users may be open at once."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import anyio
 
 from clew.server.errors import RequestError
 
-if TYPE_CHECKING:
-    from clew.server.live_sessions import LiveSession
+
+class ClosableSession(Protocol):
+    """What a slot must know of its session."""
+
+    last_used: float
+    closing: anyio.Event
+    closed: anyio.Event
+
+    @property
+    def is_busy(self) -> bool:
+        """True while it works or somebody uses it."""
+        ...
 
 
 class SessionSlot:
@@ -15,7 +25,7 @@ class SessionSlot:
 
     def __init__(self, taken: "set[SessionSlot]") -> None:
         self._taken = taken
-        self.live: LiveSession | None = None
+        self.live: ClosableSession | None = None
         """The session, once it is open."""
         taken.add(self)
 
@@ -52,7 +62,7 @@ class SessionSlots:
                 await live.closed.wait()
             return SessionSlot(self._taken)
 
-    def _choose(self) -> "LiveSession":
+    def _choose(self) -> ClosableSession:
         """Return a session that ends already, or else the one that was unused for longest."""
         sessions = [slot.live for slot in self._taken if slot.live is not None]
         ends = [live for live in sessions if live.closing.is_set()]
