@@ -233,16 +233,24 @@ async def add_marketplace(plugins: Plugins, text: str) -> PluginReply:
 
 async def update_marketplaces(plugins: Plugins, names: Sequence[str]) -> PluginReply:
     """Fetch the lists of marketplaces again; without names, of all."""
-    known = [one.name for one in plugins.marketplaces.list_known()]
-    replies = [
-        _report_marketplace(await plugins.marketplaces.update(name), "updated")
-        for name in names or known
-    ]
-    if not replies:
-        return PluginReply(lines=(_NO_MARKETPLACE,))
+    chosen = names or [one.name for one in plugins.marketplaces.list_known()]
+    lines: list[str] = []
+    done: list[object] = []
+    for name in chosen:
+        try:
+            reply = _report_marketplace(await plugins.marketplaces.update(name), "updated")
+        except ConfigError as error:
+            lines.append(
+                f"the marketplace {name} was not updated: {error}; if it is gone:"
+                f" clew plugin marketplace remove {name}"
+            )
+            continue
+        lines += reply.lines
+        done.append(reply.data["marketplace"])
     return PluginReply(
-        lines=tuple(line for one in replies for line in one.lines),
-        data={"marketplaces": [one.data["marketplace"] for one in replies]},
+        lines=tuple(lines) or (_NO_MARKETPLACE,),
+        data={"marketplaces": done},
+        success=len(done) == len(chosen),
     )
 
 
@@ -292,12 +300,13 @@ def search(plugins: Plugins, words: Sequence[str]) -> PluginReply:
     """Search the plugins of all marketplaces."""
     if not plugins.marketplaces.list_known():
         return PluginReply(lines=(_NO_MARKETPLACE,), data={"plugins": []}, success=False)
-    found = plugins.marketplaces.search(list(words))
+    found, problems = plugins.marketplaces.search(list(words)), plugins.marketplaces.read_all()[1]
     lines = [_format_offer(one) for one in found[:_MAX_OFFERS]]
     if len(found) > _MAX_OFFERS:
         lines.append(f"… and {len(found) - _MAX_OFFERS:,} more; add a word")
     if not found:
         lines = ["no plugin has all of these words; try fewer"]
+    lines += problems
     facts = [
         {
             "id": one.id,
@@ -308,7 +317,9 @@ def search(plugins: Plugins, words: Sequence[str]) -> PluginReply:
         }
         for one in found
     ]
-    return PluginReply(lines=tuple(lines), data={"plugins": facts}, success=bool(found))
+    return PluginReply(
+        lines=tuple(lines), data={"plugins": facts, "problems": problems}, success=bool(found)
+    )
 
 
 def _format_offer(offer: Offer) -> str:

@@ -4,6 +4,7 @@ A plugin is fetched and read first, and nothing of it runs. It counts as install
 the registry, which happens last: whatever interrupts an installation leaves the old state.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from clew.extensions.plugins.content import (
     list_files,
 )
 from clew.extensions.plugins.contribution import Plugin
+from clew.extensions.plugins.manifest import PluginError
 from clew.extensions.plugins.reader import read_listed
 from clew.extensions.plugins.registry import (
     InstalledPlugin,
@@ -35,8 +37,11 @@ from clew.extensions.plugins.registry import (
     put_plugin,
 )
 from clew.extensions.plugins.repository import fetch
-from clew.extensions.plugins.sources import GitSource, PathSource, describe_source
+from clew.extensions.plugins.sources import ARCHIVE_ENDINGS, GitSource, PathSource, describe_source
 from clew.extensions.plugins.storage import PluginStorage, list_missing_generated
+
+_TREE, _COPY = "tree", "plugin"
+"""Folders for work in progress: of what an archive contains, and of the plugin."""
 
 
 class PluginOrigin(Struct, frozen=True, kw_only=True):
@@ -219,19 +224,13 @@ async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
         commit = fetched.commit
     else:
         tree, root = await to_thread.run_sync(_open_path, source, staging)
-    folder = staging / "plugin"
+    folder = staging / _COPY
 
     def read() -> StagedPlugin:
         copy_tree(tree, folder, root=root)
         return StagedPlugin(
             origin=origin,
-            plugin=read_listed(
-                folder,
-                name=_guess_name(source, tree),
-                called=origin.name,
-                listed=origin.listed,
-                strict=origin.strict,
-            ),
+            plugin=_read(folder, origin, _guess_name(source, tree)),
             folder=folder,
             commit=commit,
             content=compute_hash(folder),
@@ -241,10 +240,21 @@ async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
     return await to_thread.run_sync(read)
 
 
+def _read(folder: Path, origin: PluginOrigin, name: str) -> Plugin:
+    try:
+        return read_listed(
+            folder, name=name, called=origin.name, listed=origin.listed, strict=origin.strict
+        )
+    except PluginError as error:
+        # The user knows the source; the folder that was read is gone in a moment.
+        said = str(error).replace(os.path.realpath(folder), describe_source(origin.source))
+        raise PluginError(said, kind=error.kind) from error
+
+
 def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
     path = Path(source.path)
     if path.is_file():
-        tree = staging / "tree"
+        tree = staging / _TREE
         unpack(path, tree)
         top = find_top(tree)
         return top, top
@@ -254,8 +264,14 @@ def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
 
 
 def _guess_name(source: GitSource | PathSource, tree: Path) -> str:
-    """Return a name for a plugin that has no manifest: that of its folder or repository."""
+    """Return a name for a plugin that has no manifest: of its folder, archive or repository."""
     if isinstance(source, PathSource):
-        return Path(source.path).name if Path(source.path).is_dir() else tree.name
+        path = Path(source.path)
+        if path.is_dir():
+            return path.name
+        if tree.parent.name == _TREE:
+            return tree.name
+        ending = next((one for one in ARCHIVE_ENDINGS if path.name.endswith(one)), "")
+        return path.name.removesuffix(ending)
     last = (source.folder or source.url).rstrip("/").replace(":", "/").rpartition("/")[2]
     return last.removesuffix(".git")

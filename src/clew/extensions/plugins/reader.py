@@ -23,6 +23,7 @@ from clew.extensions.plugins.contribution import Contribution, Plugin
 from clew.extensions.plugins.json_parts import read_plugin_hooks, read_servers
 from clew.extensions.plugins.manifest import (
     MANIFEST,
+    PART_FOLDERS,
     Manifest,
     PluginError,
     PluginProblem,
@@ -74,8 +75,8 @@ def read_plugin(
     is_named = (root / MANIFEST).exists() or listed is not None
     if contribution.is_empty and not is_named:
         raise PluginError(
-            f"{root} is not a plugin: it has neither {MANIFEST.as_posix()} nor one of the folders"
-            " skills, commands, agents and hooks",
+            f"{root} is not a plugin: it has neither {MANIFEST.as_posix()} nor anything in one of"
+            f" the folders {', '.join(PART_FOLDERS)}",
             kind="missing",
         )
     return Plugin(root=root, manifest=manifest, contribution=contribution)
