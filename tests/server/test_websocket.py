@@ -1,5 +1,6 @@
 """The WebSocket of a session: calls, commands, events, questions, reconnection."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,9 @@ import aiohttp
 import anyio
 import pytest
 
-from clew.core.events import Warned
 from clew.sdk.client_json import METHODS
-from clew.testing.fake_openai import text_response, tool_call_response
+from clew.testing.fake_openai import ScriptedResponse, delta, text_response, tool_call_response
+from clew.testing.server import Stall
 from tests.server.places import Api, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("SRV-2")]
@@ -146,19 +147,61 @@ async def test_every_method_of_a_client_can_be_called(tmp_path: Path) -> None:
                 assert "there is no method" not in str(answer)
 
 
-async def test_a_connection_ends_with_its_session(tmp_path: Path) -> None:
-    async with serving(tmp_path) as api:
+async def test_a_connection_ends_with_its_session_after_the_last_event(tmp_path: Path) -> None:
+    stalled = ScriptedResponse(steps=[delta(content="I begin"), Stall()])
+    async with serving(tmp_path, stalled) as api:
         session = await api.open()
         seq = (await api.call("GET", f"/sessions/{session}"))["seq"]
-        async with connect(api, session) as socket:
-            await socket.send_json({"type": "subscribe", "after": seq})
+        async with connect(api, session, after=seq) as socket, connect(api, session) as silent:
+            await api.call("POST", f"/sessions/{session}/prompts", {"text": "go"})
+            await read_until(socket, event="text_delta")
             live = api.server.state.find_service().sessions.get(session)
             assert live is not None
-            live.client.session.bus.publish(Warned("soon"))
-            await read_until(socket, event="warning")
 
             await api.call("POST", f"/sessions/{session}/close", status=204)
-            with anyio.fail_after(SECONDS):
-                message = await socket.receive()
+            seen = await read_to_the_end(socket)
+            alone = await read_to_the_end(silent)
 
-        assert message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+    assert [one["type"] for one in seen[-2:]] == ["event", "stream_end"]
+    assert "interrupted" in [one["envelope"]["event"]["event"] for one in seen[:-1]]
+    assert seen[-2]["envelope"]["seq"] == live.client.session.bus.seq
+    assert alone == [{"type": "stream_end"}]
+
+
+async def read_to_the_end(socket: aiohttp.ClientWebSocketResponse) -> list[dict[str, Any]]:
+    """Read all messages until the server closes the connection."""
+    with anyio.fail_after(SECONDS):
+        return [json.loads(message.data) async for message in socket]
+
+
+COMPACT = (
+    {"type": "call", "id": 1, "method": "execute", "params": {"line": "/compact --force"}},
+    {"type": "command_request", "command": "compact", "args": "--force"},
+)
+
+
+@pytest.mark.parametrize("message", COMPACT, ids=lambda one: one["type"])
+async def test_what_a_client_has_started_continues_when_it_leaves(
+    tmp_path: Path, message: dict[str, Any]
+) -> None:
+    stall = Stall()
+    answers = [text_response("word " * 400) for _ in range(6)]
+    summary = text_response("a summary of it all")
+    stalled = ScriptedResponse(steps=[stall, *summary.steps])
+    async with serving(tmp_path, *answers, stalled) as api:
+        session = await api.open()
+        async with connect(api, session) as socket:
+            await socket.send_json({"type": "subscribe"})
+            for number in range(6):
+                call = {"type": "call", "id": number, "method": "submit", "params": {"text": "go"}}
+                await socket.send_json(call)
+                await read_until(socket, event="complete")
+            await socket.send_json(message)
+            started = await read_until(socket, event="compaction_start")
+            with anyio.fail_after(SECONDS):
+                await stall.reached.wait()
+
+        stall.release()
+        seq = started["envelope"]["seq"]
+        async with connect(api, session, after=seq) as socket:
+            await read_until(socket, event="compaction")

@@ -2,6 +2,8 @@
 
 Messages are JSON with a `type`. Every method of `SessionClient` can be called; commands report
 their progress; envelopes follow after `subscribe`, or from the start if the address has `after`.
+`stream_end` is the last message when the session is closed. What a client has started continues
+when it leaves.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +21,7 @@ from clew.core.events import CompactionProgress, CompactionStarted, Event, ToolP
 from clew.core.json_text import JsonDecoder
 from clew.sdk.client import CommandOutcome
 from clew.sdk.client_json import ErrorBody, call_method, encode_error
-from clew.sdk.event_reader import read_events
+from clew.sdk.event_reader import EventReader, read_events
 from clew.server.event_stream import BATCH, Streams
 from clew.server.live_sessions import LiveSession
 
@@ -85,6 +87,10 @@ class CommandResult(Struct, frozen=True, kw_only=True, tag="command_result"):
     id: int | None = None
 
 
+class StreamEnd(Struct, frozen=True, kw_only=True, tag="stream_end"):
+    """The session was closed; all its events have been sent."""
+
+
 ToServer: TypeAlias = CallMessage | SubscribeMessage | CommandRequest
 _decode = JsonDecoder(ToServer).decode
 
@@ -97,31 +103,60 @@ async def serve_socket(
         heartbeat=streams.heartbeat, compress=False, max_msg_size=request.client_max_size
     )
     await socket.prepare(request)
-    with streams.track(request):
-        async with anyio.create_task_group() as tasks:
-            connection = SocketConnection(socket, live, streams, tasks)
-            if after is not None:
-                connection.subscribe(SubscribeMessage(after=after))
-            tasks.start_soon(connection.end_with_session)
-            await connection.serve()
-            tasks.cancel_scope.cancel()
-    with anyio.move_on_after(1, shield=True):
-        await socket.close(code=_GOING_AWAY)
+    async with anyio.create_task_group() as watch:
+        async with anyio.create_task_group() as calls:
+            with streams.track(request):
+                async with anyio.create_task_group() as tasks:
+                    connection = SocketConnection(socket, live, streams, tasks=tasks, calls=calls)
+                    if after is not None:
+                        connection.subscribe(SubscribeMessage(after=after))
+                    tasks.start_soon(connection.end_with_session)
+                    await connection.serve()
+                    tasks.cancel_scope.cancel()
+            with anyio.move_on_after(1, shield=True):
+                await socket.close(code=_GOING_AWAY)
+            watch.start_soon(_cancel_with_session, live, calls.cancel_scope)
+        watch.cancel_scope.cancel()
     return socket
 
 
+async def _cancel_with_session(live: LiveSession, calls: anyio.CancelScope) -> None:
+    """Cancel what a client has left behind when the session is closed."""
+    await live.closed.wait()
+    calls.cancel()
+
+
 class SocketConnection:
-    """One WebSocket to one session."""
+    """One WebSocket to one session.
+
+    Args:
+        socket: The connection.
+        live: The session.
+        streams: The limits, and the count of what is sent.
+        tasks: What ends with the connection.
+        calls: What continues when the client leaves.
+    """
 
     def __init__(
-        self, socket: web.WebSocketResponse, live: LiveSession, streams: Streams, tasks: TaskGroup
+        self,
+        socket: web.WebSocketResponse,
+        live: LiveSession,
+        streams: Streams,
+        *,
+        tasks: TaskGroup,
+        calls: TaskGroup,
     ) -> None:
         self._socket = socket
         self._live = live
         self._streams = streams
         self._tasks = tasks
-        self._calls = anyio.Semaphore(_MAX_CALLS)
+        self._calls = calls
+        self._free_calls = anyio.Semaphore(_MAX_CALLS)
         self._subscription: anyio.CancelScope | None = None
+        self._following = anyio.Lock()
+        """Held while a subscription sends events."""
+        self._pause: anyio.CancelScope | None = None
+        """Where the subscription waits for events."""
 
     async def serve(self) -> None:
         """Carry out messages until the client leaves."""
@@ -143,8 +178,16 @@ class SocketConnection:
                     await self._start(self._run_command, decoded)
 
     async def end_with_session(self) -> None:
-        """End the connection when the session is closed."""
-        await self._live.closing.wait()
+        """End the connection when the session is closed and its last events are sent.
+
+        Without `stream_end`, the session continues elsewhere: another replica has taken it.
+        """
+        await self._live.closed.wait()
+        if self._pause is not None:
+            self._pause.cancel()
+        async with self._following:
+            if not self._live.is_lost:
+                await self._send(StreamEnd())
         self._tasks.cancel_scope.cancel()
 
     def subscribe(self, wanted: SubscribeMessage) -> None:
@@ -156,14 +199,14 @@ class SocketConnection:
 
     async def _start(self, work: Callable[[Any], Awaitable[None]], message: ToServer) -> None:
         """Carry out a message in the background; too many of them wait here."""
-        await self._calls.acquire()
-        self._tasks.start_soon(self._finish, work, message)
+        await self._free_calls.acquire()
+        self._calls.start_soon(self._finish, work, message)
 
     async def _finish(self, work: Callable[[Any], Awaitable[None]], message: ToServer) -> None:
         try:
             await work(message)
         finally:
-            self._calls.release()
+            self._free_calls.release()
 
     async def _call(self, message: CallMessage) -> None:
         try:
@@ -205,25 +248,34 @@ class SocketConnection:
     async def _follow(self, wanted: SubscribeMessage, scope: anyio.CancelScope) -> None:
         """Send envelopes until the session is closed or another subscription begins."""
         live = self._live
-        with (
-            scope,
-            read_events(live.client, after=wanted.after, answering=wanted.answering) as reader,
-        ):
-            try:
-                while True:
-                    for envelope in reader.read(BATCH):
-                        await self._write(live.envelopes.encode_message(envelope))
-                        self._streams.sent += 1
-                    if not await reader.wait():
-                        return
-            except EventsExpired as error:
-                await self._send(ErrorMessage(error=encode_error(error)))
+        with scope:
+            async with self._following:
+                with read_events(
+                    live.client, after=wanted.after, answering=wanted.answering
+                ) as reader:
+                    try:
+                        while await self._wait(reader):
+                            for envelope in reader.read(BATCH):
+                                await self._write(live.envelopes.encode_message(envelope))
+                                self._streams.sent += 1
+                    except EventsExpired as error:
+                        await self._send(ErrorMessage(error=encode_error(error)))
+
+    async def _wait(self, reader: EventReader) -> bool:
+        """Wait for events to send; False when the session is closed and all are sent."""
+        if self._live.closed.is_set():
+            return bool(reader.peek(1))
+        with anyio.CancelScope() as self._pause:
+            return await reader.wait()
+        return bool(reader.peek(1))
 
     async def _send(self, message: Struct) -> None:
         await self._write(msgspec.json.encode(message))
 
     async def _write(self, data: bytes) -> None:
-        """Send a message; a client that does not take it is disconnected."""
+        """Send a message if the client is there; one that does not take it is disconnected."""
+        if self._socket.closed:
+            return
         try:
             with anyio.fail_after(self._streams.stall):
                 await self._socket.send_frame(data, WSMsgType.TEXT)
