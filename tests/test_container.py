@@ -91,6 +91,16 @@ def test_compose_publishes_the_server_to_this_machine_only_and_the_database_to_n
     assert "healthcheck" in services["db"]
 
 
+def test_both_replicas_of_compose_are_reached_by_their_own_names() -> None:
+    services = _read_services()
+
+    for name in ("clew", "clew-2"):
+        arguments = parse_arguments(services[name]["command"])
+        assert (arguments.command, arguments.replica) == ("serve", f"{name}:8766")
+        assert services[name]["read_only"] is True
+        assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
+
+
 def test_compose_holds_no_password() -> None:
     text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
 

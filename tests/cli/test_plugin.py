@@ -298,3 +298,18 @@ async def test_a_terminal_asks_before_a_plugin_is_installed(
 
     assert "1 command: greet" in shown
     assert ended == code
+
+
+@pytest.mark.anyio
+async def test_json_never_asks(folders: Folders) -> None:
+    plugin = folders.root / "greeter"
+    write(plugin / "commands/greet.md", "Greet $ARGUMENTS")
+    env = {"HOME": str(folders.home), "CLEW_HOME": str(folders.clew_home)}
+    words = ("plugin", "install", "--json", str(plugin))
+
+    async with terminal(*words, cwd=folders.project, env=env) as (screen, process):
+        await screen.shows("--json asks no questions")
+        ended = await process.wait()
+
+    assert ended != 0
+    assert "[y/N]" not in screen.screen

@@ -1,5 +1,6 @@
 """Archives from outside: unpacked inside their folder, or refused with a reason."""
 
+import gzip
 import io
 import os
 import stat
@@ -67,9 +68,25 @@ HOSTILE: dict[str, Callable[[Path], Path]] = {
     "too deep": lambda p: tar_of(p, member("a/b/c/d/e")),
     "a bomb": lambda p: zip_of(p, "zeros", bytes(10_000_000)),
     "too much": lambda p: tar_of(p, member("a"), member("b"), data=bytes(590)),
+    "a header bomb": lambda p: put(p, gzip.compress(header_bomb(tarfile.XHDTYPE))),
+    "a long name bomb": lambda p: put(p, gzip.compress(header_bomb(tarfile.GNUTYPE_LONGNAME))),
+    "an empty name": lambda p: put(p, zip_of(p, "Q").read_bytes().replace(b"Q", b"\0")),
+    "a zip of the future": lambda p: put(p, patch(zip_of(p, "a"), b"PK\1\2", 6, 255)),
     "no archive": lambda p: put(p, b"plain text"),
     "torn": lambda p: put(p, tar_of(p, member("a"), data=os.urandom(500)).read_bytes()[:200]),
 }
+
+
+def header_bomb(kind: bytes) -> bytes:
+    info = tarfile.TarInfo("a")
+    info.type, info.size = kind, 1_000_000
+    return info.tobuf(tarfile.USTAR_FORMAT) + bytes(1_000_448)
+
+
+def patch(archive: Path, mark: bytes, distance: int, value: int) -> bytes:
+    data = bytearray(archive.read_bytes())
+    data[data.index(mark) + distance] = value
+    return bytes(data)
 
 
 def put(path: Path, data: bytes) -> Path:
@@ -127,6 +144,33 @@ def test_no_names_lead_out_of_the_folder(
     link = folder / "target" / "link"
     if link.is_symlink():
         assert link.resolve().is_relative_to(folder / "target")
+
+
+@given(
+    kind=st.sampled_from(["tar", "zip"]),
+    places=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=6),
+    kept=st.integers(1, 10_000),
+)
+def test_a_damaged_archive_is_unpacked_or_refused_with_a_reason(
+    kind: str,
+    places: list[tuple[int, int]],
+    kept: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    path = folder / "archive"
+    if kind == "zip":
+        zip_of(path, "é/file.md", b"hello" * 30)
+    else:
+        with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+            archive.addfile(member("é" * 60))
+    data = bytearray(path.read_bytes())
+    for place, value in places:
+        data[place % len(data)] = value
+    path.write_bytes(data[:kept])
+
+    with suppress(ConfigError, OSError):
+        unpack(path, folder / "target")
 
 
 def write(path: Path, text: str = "x") -> Path:

@@ -28,6 +28,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("PLG-1")]
 HOOK = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stop"}]}]}}
 
 
+Dialog = Callable[..., Awaitable[str]]
+
+
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -91,6 +94,50 @@ async def test_a_plugin_is_installed_from_a_folder_and_from_archives(
     assert prepared.summary.commands == ("greet",)
     assert list_ids(plugins) == ["tool"]
     assert list_staged(tmp_path) == []
+
+
+@pytest.mark.parametrize("part", ["commands/go.md", "hooks/hooks.json"])
+async def test_an_archive_without_a_manifest_and_a_top_folder_is_called_as_its_file(
+    part: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    write(tmp_path / "inside" / part, json.dumps(HOOK))
+
+    await install(plugins, make_tar(tmp_path / "inside").rename(tmp_path / "my-tool.tar.gz"))
+
+    assert list_ids(plugins) == ["my-tool"]
+
+
+async def test_the_reason_against_an_archive_names_it(plugins: Plugins, tmp_path: Path) -> None:
+    write(tmp_path / "inside" / "README.md", "nothing")
+    archive = make_tar(tmp_path / "inside")
+
+    with pytest.raises(ConfigError, match=f"^{archive} is not a plugin"):
+        await install(plugins, archive)
+
+
+async def test_a_marketplace_that_is_gone_does_not_disable_the_others(
+    dialog: Dialog, tmp_path: Path
+) -> None:
+    for name in ("gone", "here"):
+        make_plugin(tmp_path / name / f"of-{name}")
+        content = {"name": name, "plugins": [{"name": f"of-{name}", "source": f"./of-{name}"}]}
+        write(tmp_path / name / MARKETPLACE_FILE, json.dumps(content))
+        await dialog("marketplace", "add", str(tmp_path / name))
+    (tmp_path / "gone").rename(tmp_path / "elsewhere")
+
+    installed = await dialog("install", "of-here")
+    found = await dialog("marketplace", "search", "of")
+    updated = await dialog("marketplace", "update")
+
+    hint = "clew plugin marketplace remove gone"
+    assert installed.startswith("of-here@here 1 adds:")
+    assert (found.startswith("of-here@here"), hint in found) == (True, True)
+    assert (updated.endswith("updated the marketplace here with 1 plugin"), hint in updated) == (
+        True,
+        True,
+    )
+    with pytest.raises(ConfigError, match=hint):
+        await dialog("install", "of-gone")
 
 
 async def test_a_plugin_that_is_not_accepted_leaves_nothing(
@@ -291,9 +338,6 @@ def test_a_registry_of_the_first_version_still_opens(plugins: Plugins, tmp_path:
     assert "are missing; repair it with: clew plugin update tool@shop" in row.problem
 
 
-Dialog = Callable[..., Awaitable[str]]
-
-
 @pytest.fixture
 def dialog(tmp_path: Path) -> Dialog:
     (tmp_path / "project").mkdir()
@@ -331,6 +375,7 @@ async def test_a_session_has_every_action(dialog: Dialog, tmp_path: Path) -> Non
     said = [
         await dialog("marketplace", "add", str(tmp_path)),
         await dialog("marketplace", "search", "tool"),
+        await dialog("install", "tool@shop"),
         await dialog("install", "tool@shop", agreed=True),
         await dialog("list"),
         await dialog("show", "tool"),
@@ -345,7 +390,7 @@ async def test_a_session_has_every_action(dialog: Dialog, tmp_path: Path) -> Non
     ]
 
     assert [text.split("\n")[-1].split(" ")[0] for text in said] == [
-        *("install", "tool@shop", "installed", "tool@shop", "", "disabled", "enabled"),
+        *("install", "tool@shop", "to", "installed", "tool@shop", "", "disabled", "enabled"),
         *("tool@shop", "removed", "", "shop", "updated", "removed"),
     ]
 

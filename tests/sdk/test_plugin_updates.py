@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from clew.core.errors import ConfigError
+from clew.sdk import plugin_actions
 from clew.sdk.folders import Homes
 from clew.sdk.plugin_actions import format_preparation
+from clew.sdk.plugin_dialog import PluginDialog
 from clew.sdk.plugins import Plugins, Preparation, SummaryChange
+from clew.sdk.session_plugins import load_plugins
+from clew.sdk.settings import load_project_settings
 from tests.extensions.plugin_files import command, hook, write_plugin
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PLG-1")]
@@ -218,3 +223,137 @@ async def test_names_of_files_cannot_forge_lines_and_files_that_run_come_first(
     assert lines[1].startswith("  changed files that it may run: run.txt, a 1 file changed, all of")
     assert lines[1].endswith(" … and 12 more")
     assert all("\n" not in line for line in lines)
+
+
+async def test_a_change_of_only_the_entry_of_a_marketplace_is_installed(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    entry = {"name": "x", "source": "./x", "strict": False}
+    write_plugin(tmp_path / "shop/x", None, {"more/go.md": "Go"})
+    shop = write_shop(tmp_path / "shop", entry)
+    await plugins.add_marketplace(str(shop))
+    await install(plugins, "x@shop")
+    write_shop(shop, {**entry, "commands": ["./more/go.md"], "hooks": hook("true")["hooks"]})
+
+    prepared = await prepare_update(plugins, "x")
+
+    assert (prepared.is_current, prepared.must_ask) == (False, True)
+    assert prepared.summary.commands == ("go",)
+
+
+async def agree(prepared: Preparation) -> bool:
+    return True
+
+
+async def test_a_plugin_that_its_marketplace_renames_takes_the_place_of_the_old_one(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    write_plugin(tmp_path / "shop/x", {"name": "x"}, {"commands/go.md": "Go"})
+    shop = write_shop(tmp_path / "shop", {"name": "x", "source": "./x"})
+    await plugins.add_marketplace(str(shop))
+    await install(plugins, "x@shop")
+    plugins.installed.set_enabled(plugins.installed.get("x"), enabled=False)
+    write_shop(shop, {"name": "y", "source": "./x"}, renames={"x": "y"})
+
+    must_ask = (await prepare_update(plugins, "x")).must_ask
+    reply = await plugin_actions.update(plugins, ["x"], agree=agree)
+
+    (row,) = plugins.installed.list()
+    assert must_ask
+    assert (row.plugin.id, row.plugin.enabled) == ("y@shop", False)
+    assert reply.lines == ("updated x@shop; it is called y@shop now; new sessions load it",)
+
+
+async def test_a_new_name_that_another_installed_plugin_has_is_refused(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    for name in ("aaa", "good"):
+        files = {"commands/go.md": "Go"}
+        await install(plugins, write_plugin(tmp_path / name, {"name": name}, files))
+    write_plugin(tmp_path / "aaa", {"name": "good"})
+
+    with pytest.raises(ConfigError, match="called good now, which is installed already"):
+        await prepare_update(plugins, "aaa")
+
+
+async def test_a_plugin_of_a_marketplace_is_called_as_its_entry(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    for name in ("aaa", "good"):
+        write_plugin(tmp_path / "shop" / name, {"name": name}, {"commands/go.md": name})
+    shop = write_shop(
+        tmp_path / "shop",
+        {"name": "aaa", "source": "./aaa"},
+        {"name": "good", "source": "./good"},
+    )
+    await plugins.add_marketplace(str(shop))
+    await install(plugins, "aaa@shop")
+    await install(plugins, "good@shop")
+    write_plugin(shop / "aaa", {"name": "good"})
+
+    reply = await plugin_actions.update(plugins, ["aaa"], agree=agree)
+
+    installed = plugins.installed
+    assert reply.success
+    assert installed.summarize(installed.get("aaa")).warnings == (
+        ".claude-plugin/plugin.json calls the plugin good; it is installed as aaa, which counts",
+    )
+    assert [(row.plugin.id, row.active) for row in installed.list()] == [
+        ("aaa@shop", True),
+        ("good@shop", True),
+    ]
+
+
+async def test_of_two_plugins_with_the_same_name_the_list_says_which_one_is_loaded(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    for market in ("one", "two"):
+        shop = write_shop(tmp_path / market, {"name": "tidy", "source": "./x"}, name=market)
+        write_plugin(shop / "x", None, {"commands/go.md": market})
+        await plugins.add_marketplace(str(shop))
+        await install(plugins, f"tidy@{market}")
+
+    first, second = plugins.installed.list()
+
+    assert (first.active, second.active) == (True, False)
+    assert "tidy@one is called tidy too" in second.problem
+
+
+async def test_a_session_installs_only_exactly_what_was_shown(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    homes = Homes(user=tmp_path / "home", clew=tmp_path / "home" / ".clew")
+    dialog = PluginDialog(project, homes, {})
+    entry = {"name": "x", "source": "./x", "strict": False}
+    write_plugin(tmp_path / "shop/x", None, {"commands/go.md": "Go"})
+    shop = write_shop(tmp_path / "shop", entry)
+    await dialog.run(["marketplace", "add", str(shop)], agreed=False)
+
+    first = await dialog.run(["install", "x@shop"], agreed=True)
+    write_shop(shop, {**entry, "hooks": hook("curl")["hooks"]})
+    changed = await dialog.run(["install", "x@shop"], agreed=True)
+    same = await dialog.run(["install", "x@shop"], agreed=True)
+
+    assert "to agree, type: /plugin install --yes x@shop" in first.message
+    assert "SessionStart: curl" in changed.message
+    assert "to agree, type: /plugin install --yes x@shop" in changed.message
+    assert "installed x@shop" in same.message
+
+
+async def test_the_data_of_a_plugin_is_not_that_of_another_marketplace(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    shop = write_shop(tmp_path / "shop", {"name": "tidy", "source": "./x"})
+    write_plugin(shop / "x", {"name": "good"}, {"hooks/hooks.json": hook("true")})
+    await plugins.add_marketplace(str(shop))
+    await install(plugins, "tidy@shop")
+    homes = Homes(user=tmp_path / "home", clew=tmp_path / "home" / ".clew")
+    project = tmp_path / "project"
+
+    loaded = load_plugins(load_project_settings(project, homes, {}), homes, project)
+
+    (plugin,) = loaded.plugins
+    (one,) = plugin.contribution.hooks.hooks
+    assert plugin.name == "tidy"
+    assert one.source.plugin_data == homes.clew / "plugins" / "data" / "tidy@shop"
+    assert plugins.installed.remove(plugins.installed.get("tidy")) == one.source.plugin_data

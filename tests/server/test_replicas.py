@@ -14,7 +14,7 @@ import anyio
 import psycopg
 import pytest
 
-from clew.core.errors import EventsExpired
+from clew.core.errors import EventsExpired, SessionNotFound
 from clew.core.events import (
     Envelope,
     PermissionRequest,
@@ -23,10 +23,11 @@ from clew.core.events import (
     TextDelta,
 )
 from clew.core.ids import EntryId
-from clew.core.permissions import Approval
+from clew.core.permissions import Approval, PermissionMode
 from clew.sdk.client import PromptInput, SessionClient
 from clew.sdk.remote import RemoteServer
 from clew.sdk.server_values import SessionRequest
+from clew.server.access.users import USERS_FILE, UsersFile
 from clew.testing.fake_openai import (
     DONE,
     FakeOpenAI,
@@ -208,6 +209,60 @@ async def test_a_paused_replica_that_wakes_up_after_a_takeover_writes_nothing_an
         assert opened == [False, True]
 
 
+async def test_the_run_of_a_user_continues_without_any_client(
+    tmp_path: Path, postgres: Server
+) -> None:
+    (tmp_path / "home").mkdir()
+    token = UsersFile(tmp_path / "home" / USERS_FILE).add("ann")
+    answers = [cut_answer(), text_response("Once ", "upon ", "a time")]
+    async with run_cluster(tmp_path, postgres, *answers) as cluster:
+        first = await cluster.start("first", silent_after=5.0)
+        second = await cluster.start("second", silent_after=5.0)
+        async with RemoteServer(first.client.url, token=token) as ann:
+            session = await ann.create(SessionRequest())
+            await session.submit(PromptInput(text="Tell a story"))
+            await wait_until(lambda: len(cluster.model.bodies) == 1)
+            # The replicas tell each other whose sessions they have with their heartbeats.
+            await wait_until(lambda: "ann" in read_users(cluster.store))
+        first.process.kill()
+        await first.process.wait()
+        await wait_until(lambda: len(cluster.model.bodies) == 2)
+
+        async with RemoteServer(second.client.url, token=token) as ann:
+            opened = await ann.open(session.session_id)
+            while (await opened.snapshot()).executing:  # noqa: ASYNC110 - in another process
+                await anyio.sleep(0.02)
+            told = await read_texts(opened)
+        assert told == [("user", "Tell a story"), ("assistant", "Once upon a time")]
+        with pytest.raises(SessionNotFound):
+            await second.client.open(session.session_id)
+
+
+def read_users(store: str) -> str:
+    with psycopg.connect(store) as connection:
+        return str(connection.execute("SELECT users FROM clew_replicas").fetchall())
+
+
+async def test_a_replica_that_is_stopped_hands_its_runs_over(
+    tmp_path: Path, postgres: Server
+) -> None:
+    answers = [cut_answer(), text_response("Once ", "upon ", "a time")]
+    async with run_cluster(tmp_path, postgres, *answers) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        here = await first.client.create(SessionRequest())
+        there = await second.client.open(here.session_id)
+        start, seen = (await there.snapshot()).seq, list[Envelope]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, there, start, ends, seen)
+            await there.submit(PromptInput(text="Tell a story"))
+            await wait_until(lambda: any(isinstance(one.event, TextDelta) for one in seen))
+            first.process.send_signal(signal.SIGTERM)
+
+        assert await first.process.wait() == 0
+        told = [("user", "Tell a story"), ("assistant", "Once upon a time")]
+        assert await read_texts(there) == told
+
+
 async def test_a_successor_asks_an_open_question_again(tmp_path: Path, postgres: Server) -> None:
     call = tool_call_response("Bash", '{"command": "echo once >> file"}')
     async with run_cluster(tmp_path, postgres, call, text_response("Done")) as cluster:
@@ -230,7 +285,83 @@ async def test_a_successor_asks_an_open_question_again(tmp_path: Path, postgres:
         assert (await read_texts(there))[-1] == ("assistant", "Done")
 
 
-async def test_an_aborted_run_is_not_continued_and_strangers_are_refused(
+async def test_a_successor_does_not_repeat_a_command_that_had_begun(
+    tmp_path: Path, postgres: Server
+) -> None:
+    gate = tmp_path / "project" / "gate"
+    command = f"echo begun >> file; while [ ! -e {gate} ]; do sleep 0.05; done"
+    call = tool_call_response("Bash", json.dumps({"command": command}))
+    async with run_cluster(tmp_path, postgres, call, text_response("Done")) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        request = SessionRequest(permission_mode=PermissionMode.BYPASS)
+        here = await first.client.create(request)
+        there = await second.client.open(here.session_id)
+        start, seen = (await there.snapshot()).seq, list[Envelope]()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, there, start, ends, seen)
+            await there.submit(PromptInput(text="Write"))
+            await wait_until((tmp_path / "project" / "file").exists)
+            first.process.kill()
+            await first.process.wait()
+        gate.touch()
+
+        assert (tmp_path / "project" / "file").read_text() == "begun\n"
+        assert (await read_texts(there))[-1] == ("assistant", "Done")
+        assert "outcome unknown" in cluster.model.bodies[-1].decode()
+
+
+async def test_two_replicas_that_open_a_session_at_once_agree_on_one(
+    tmp_path: Path, postgres: Server
+) -> None:
+    async with run_cluster(tmp_path, postgres, text_response("Hi")) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        session_id = (await first.client.create(SessionRequest())).session_id
+        numbers: set[int] = set()
+
+        async def open_there(replica: Replica) -> None:
+            session = await replica.client.open(session_id)
+            numbers.add((await session.snapshot()).seq)
+
+        for _ in range(2):
+            numbers.clear()
+            await second.client.close(session_id)
+            async with anyio.create_task_group() as tasks:
+                for replica in (first, second, first, second):
+                    tasks.start_soon(open_there, replica)
+
+            assert len(numbers) == 1
+
+
+async def test_commands_and_sockets_reach_a_session_of_another_replica(
+    tmp_path: Path, postgres: Server
+) -> None:
+    async with run_cluster(tmp_path, postgres, text_response("Hi")) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        session_id = (await first.client.create(SessionRequest())).session_id
+        token = (tmp_path / "home" / "server.token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        async with aiohttp.ClientSession(f"{second.client.url}/api/v1/", headers=headers) as http:
+            body = {"session_id": session_id, "arguments": "shared"}
+            async with http.post("commands/rename", json=body) as reply:
+                assert reply.status == 200, await reply.text()
+            async with http.ws_connect(f"sessions/{session_id}/socket?after=0") as socket:
+                expired = await socket.receive_json()
+                await socket.send_json({"type": "call", "id": 1, "method": "snapshot"})
+                answer = await socket.receive_json()
+            async with http.get(f"sessions/{session_id}/socket") as reply:
+                plain = reply.status
+            async with http.delete(f"sessions/{session_id}", params={"force": "true"}) as reply:
+                deleted = reply.status
+            async with http.get(f"sessions/{session_id}") as reply:
+                gone = reply.status
+
+        assert expired["error"]["type"] == "EventsExpired"
+        assert answer["value"]["name"] == "shared"
+        assert (plain, deleted, gone) == (426, 204, 404)
+        assert [one.id for one in await first.client.list()] == []
+
+
+async def test_what_needs_no_answer_is_not_continued_and_strangers_are_refused(
     tmp_path: Path, postgres: Server
 ) -> None:
     async with run_cluster(tmp_path, postgres, cut_answer(), text_response("No")) as cluster:
@@ -244,6 +375,10 @@ async def test_an_aborted_run_is_not_continued_and_strangers_are_refused(
         ended = lambda one: isinstance(one.event, RunInterrupted)  # noqa: E731
         await collect(there, seen[-1].seq, ended, seen)
         await wait_until(lambda: read_settled(cluster.store) > 0)
+        before = read_settled(cluster.store)
+        # A request, a call and its result, to which the model owes no answer.
+        await there.execute("!echo hi")
+        await wait_until(lambda: read_settled(cluster.store) >= before + 3)
         with psycopg.connect(cluster.store) as connection:
             rows = connection.execute("SELECT address, secret FROM clew_replicas").fetchall()
         statuses = set()

@@ -99,6 +99,11 @@ def _make_question(arguments: Namespace, note: WaitNote) -> Agree:
             _write(format_preparation(prepared))
         if arguments.yes:
             return True
+        if arguments.json:
+            raise ConfigError(
+                f"--json asks no questions; see what {prepared.id} adds without it, or add --yes"
+                " to agree"
+            )
         if not sys.stdin.isatty() or not sys.stdout.isatty():
             raise ConfigError(
                 f"there is no terminal to ask whether you want {prepared.id}; add --yes to agree"

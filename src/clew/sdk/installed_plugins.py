@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.active import PluginSwitches, choose_active, is_active
@@ -61,11 +62,16 @@ class InstalledPlugins:
         """
         content, switches = self._installer.registry.read(), self._find_switches()
         active = {one.place for one in choose_active(content, switches, project=self._project)}
-        return [
+        rows = [
             self._describe(one, switches, active=one.place in active)
             for one in content.plugins
             if one.project in ("", self._project)
         ]
+        first: dict[str, str] = {}
+        for row in rows:
+            if row.active:
+                first.setdefault(row.plugin.name, row.plugin.id)
+        return [_find_conflict(row, first) for row in rows]
 
     def list_missing(self) -> dict[str, str]:
         """Return plugins that settings enable and that are not installed, with the files."""
@@ -110,7 +116,7 @@ class InstalledPlugins:
             ConfigError: The registry cannot be written.
         """
         self._installer.remove(plugin)
-        data = data_folder(self._homes, plugin.name)
+        data = data_folder(self._homes, plugin.id)
         return data if data.is_dir() else None
 
     def set_enabled(self, plugin: InstalledPlugin, *, enabled: bool) -> PluginRow:
@@ -141,6 +147,15 @@ class InstalledPlugins:
             problem=problem,
             prompt_tokens=tokens,
         )
+
+
+def _find_conflict(row: PluginRow, first: Mapping[str, str]) -> PluginRow:
+    """Return a row that says when another plugin of the same name is loaded instead."""
+    name = row.plugin.name
+    if not row.active or first[name] == row.plugin.id:
+        return row
+    problem = f"it is not loaded: {first[name]} is called {name} too; disable one of them"
+    return replace(row, active=False, problem=problem, prompt_tokens=0)
 
 
 def _explain(plugin: InstalledPlugin, switches: PluginSwitches, *, active: bool) -> str:

@@ -57,7 +57,7 @@ def format_preparation(prepared: Preparation) -> list[str]:
             *format_summary(prepared.summary),
             f"  from {sanitize_line(prepared.source, 300)}",
         ]
-    old = before.version or before.commit[:12]
+    old = sanitize_line(before.version, 40) or before.commit[:12]
     versions = f" from {old} to {prepared.version}" if old != prepared.version else ""
     return [f"{prepared.id} changes{versions}:", *format_change(change)]
 
@@ -78,7 +78,8 @@ async def install(
         installed = await prepared.accept()
     where = "in this folder" if scope == "project" else "in all folders"
     row = next(one for one in plugins.installed.list() if one.plugin.place == installed.place)
-    state = f"{_NEXT} {where}" if row.active else f"it is not loaded here: {row.why or 'disabled'}"
+    why = row.problem or row.why or "disabled"
+    state = f"{_NEXT} {where}" if row.active else f"it is not loaded here: {why}"
     return PluginReply(
         lines=(f"installed {installed.id} {installed.version}".rstrip() + f"; {state}",),
         data={
@@ -124,9 +125,11 @@ async def _update_one(plugins: Plugins, plugin: InstalledPlugin, agree: Agree) -
             return _decline(prepared)
         lines = [] if prepared.must_ask else format_preparation(prepared)
         installed = await prepared.accept()
-    version = installed.version or installed.commit[:12]
+    version = sanitize_line(installed.version, 40) or installed.commit[:12]
+    to = f" to {version}" if version else ""
+    now = f"; it is called {installed.id} now" if plugin.id != installed.id else ""
     return PluginReply(
-        lines=(*lines, f"updated {plugin.id} to {version}; {_NEXT}"),
+        lines=(*lines, f"updated {plugin.id}{to}{now}; {_NEXT}"),
         data={"plugin": msgspec.to_builtins(installed)},
     )
 
@@ -230,16 +233,24 @@ async def add_marketplace(plugins: Plugins, text: str) -> PluginReply:
 
 async def update_marketplaces(plugins: Plugins, names: Sequence[str]) -> PluginReply:
     """Fetch the lists of marketplaces again; without names, of all."""
-    known = [one.name for one in plugins.marketplaces.list_known()]
-    replies = [
-        _report_marketplace(await plugins.marketplaces.update(name), "updated")
-        for name in names or known
-    ]
-    if not replies:
-        return PluginReply(lines=(_NO_MARKETPLACE,))
+    chosen = names or [one.name for one in plugins.marketplaces.list_known()]
+    lines: list[str] = []
+    done: list[object] = []
+    for name in chosen:
+        try:
+            reply = _report_marketplace(await plugins.marketplaces.update(name), "updated")
+        except ConfigError as error:
+            lines.append(
+                f"the marketplace {name} was not updated: {error}; if it is gone:"
+                f" clew plugin marketplace remove {name}"
+            )
+            continue
+        lines += reply.lines
+        done.append(reply.data["marketplace"])
     return PluginReply(
-        lines=tuple(line for one in replies for line in one.lines),
-        data={"marketplaces": [one.data["marketplace"] for one in replies]},
+        lines=tuple(lines) or (_NO_MARKETPLACE,),
+        data={"marketplaces": done},
+        success=len(done) == len(chosen),
     )
 
 
@@ -289,12 +300,13 @@ def search(plugins: Plugins, words: Sequence[str]) -> PluginReply:
     """Search the plugins of all marketplaces."""
     if not plugins.marketplaces.list_known():
         return PluginReply(lines=(_NO_MARKETPLACE,), data={"plugins": []}, success=False)
-    found = plugins.marketplaces.search(list(words))
+    found, problems = plugins.marketplaces.search(list(words)), plugins.marketplaces.read_all()[1]
     lines = [_format_offer(one) for one in found[:_MAX_OFFERS]]
     if len(found) > _MAX_OFFERS:
         lines.append(f"… and {len(found) - _MAX_OFFERS:,} more; add a word")
     if not found:
         lines = ["no plugin has all of these words; try fewer"]
+    lines += problems
     facts = [
         {
             "id": one.id,
@@ -305,7 +317,9 @@ def search(plugins: Plugins, words: Sequence[str]) -> PluginReply:
         }
         for one in found
     ]
-    return PluginReply(lines=tuple(lines), data={"plugins": facts}, success=bool(found))
+    return PluginReply(
+        lines=tuple(lines), data={"plugins": facts, "problems": problems}, success=bool(found)
+    )
 
 
 def _format_offer(offer: Offer) -> str:

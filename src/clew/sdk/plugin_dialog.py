@@ -19,7 +19,7 @@ class PluginDialog:
     """Carries out the actions of `/plugin`, and remembers what the user was shown.
 
     `/plugin install NAME` shows what a plugin adds. `/plugin install --yes NAME` installs it, if
-    that is still the same; otherwise the user sees the new state first.
+    exactly that was shown; otherwise the user sees it first.
 
     Args:
         cwd: The project's folder.
@@ -31,7 +31,7 @@ class PluginDialog:
         self._cwd = cwd
         self._plugins = Plugins(cwd, environ, homes=homes)
         self._shown: dict[str, str] = {}
-        """The content of each plugin that was shown, by its id."""
+        """The fingerprint of each plugin that was shown, by its id."""
 
     async def run(
         self, words: Sequence[str], *, agreed: bool, in_project: bool = False
@@ -52,8 +52,8 @@ class PluginDialog:
         async def agree(prepared: Preparation) -> bool:
             lines.extend(format_preparation(prepared))
             known = self._shown.get(prepared.id)
-            self._shown[prepared.id] = prepared.content
-            return agreed and known in (None, prepared.content)
+            self._shown[prepared.id] = prepared.fingerprint
+            return agreed and known == prepared.fingerprint
 
         scope: Scope | None = "project" if in_project else None
         reply = await self._run(words, agree, scope)

@@ -4,11 +4,13 @@ An installation has two steps. `prepare_install` fetches a plugin and says what 
 it runs. Only `Preparation.accept` installs it.
 """
 
+import hashlib
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
@@ -81,8 +83,7 @@ class Preparation:
     @property
     def id(self) -> str:
         """The name that it will have: `name@marketplace`."""
-        market = self._staged.origin.marketplace
-        return f"{self._staged.name}@{market}" if market else self._staged.name
+        return self._staged.id
 
     @property
     def source(self) -> str:
@@ -98,9 +99,16 @@ class Preparation:
         return self.summary.version or self._staged.commit[:12]
 
     @property
-    def content(self) -> str:
-        """The hash of its files."""
-        return self._staged.content
+    def fingerprint(self) -> str:
+        """A hash of everything that the user agrees to: two with the same one are the same."""
+        origin, before = self._staged.origin, self.before
+        source = origin.source
+        if isinstance(source, GitSource):
+            source = replace(source, commit="")
+        old = before and (before.place, before.content, before.listed, before.strict)
+        new = self._staged.content, dict(origin.listed), origin.strict, source
+        facts = self.id, self._place, new, old
+        return hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()
 
     @property
     def must_ask(self) -> bool:
@@ -114,7 +122,9 @@ class Preparation:
             ConfigError: It cannot be written.
         """
         scope, project = self._place
-        return await self._installer.install(self._staged, scope=scope, project=project)
+        return await self._installer.install(
+            self._staged, scope=scope, project=project, before=self.before
+        )
 
     def _compare(self, before: InstalledPlugin) -> None:
         try:
@@ -124,7 +134,10 @@ class Preparation:
             return
         changed = self._installer.find_changed_files(before, self._staged)
         self.change = compare(old, self._staged.plugin, changed)
-        self.is_current = before.content == self._staged.content
+        origin = self._staged.origin
+        is_same_entry = before.listed == dict(origin.listed) and before.strict == origin.strict
+        is_same = before.content == self._staged.content and before.id == self.id
+        self.is_current = is_same and is_same_entry
 
 
 class Plugins:
@@ -199,19 +212,28 @@ class Plugins:
             )
         else:
             found = PluginOrigin(source=plugin.source)
-        async with self._prepare(found, plugin.scope) as prepared:
+        async with self._prepare(found, plugin.scope, before=plugin) as prepared:
             yield prepared
 
     @asynccontextmanager
-    async def _prepare(self, origin: PluginOrigin, scope: Scope) -> AsyncIterator[Preparation]:
+    async def _prepare(
+        self, origin: PluginOrigin, scope: Scope, *, before: InstalledPlugin | None = None
+    ) -> AsyncIterator[Preparation]:
         async with self._installer.stage(origin) as staged:
-            project = self._project if scope == "project" else ""
-            place = f"{staged.name}@{origin.marketplace}" if origin.marketplace else staged.name
-            yield await to_thread.run_sync(self._make, staged, place, scope, project)
+            yield await to_thread.run_sync(self._make, staged, scope, before)
 
-    def _make(self, staged: StagedPlugin, place: str, scope: Scope, project: str) -> Preparation:
-        content = self._installer.registry.read()
-        before = next((one for one in content.plugins if one.place == (place, project)), None)
+    def _make(
+        self, staged: StagedPlugin, scope: Scope, before: InstalledPlugin | None
+    ) -> Preparation:
+        project = self._project if scope == "project" else ""
+        known = self._installer.registry.read().plugins
+        here = next((one for one in known if one.place == (staged.id, project)), None)
+        if before is not None and here is not None and before.place != here.place:
+            raise ConfigError(
+                f"it is called {staged.id} now, which is installed already; remove this one:"
+                f" clew plugin remove {before.id}"
+            )
+        before = before or here
         return Preparation(self._installer, staged, before=before, scope=scope, project=project)
 
     async def add_marketplace(self, text: str) -> ReadMarketplace:

@@ -60,8 +60,7 @@ def find_replicas(place: ProjectStore) -> ReplicaStore:
     found: ReplicaStore | None = getattr(place.store, "replicas", None)
     if found is None:
         raise ConfigError(
-            "replicas share a PostgreSQL database; name it: clew --store postgresql://… serve, or"
-            " CLEW_STORE=postgresql://…"
+            "replicas share a PostgreSQL database: set CLEW_STORE=postgresql://…, the same for all"
         )
     return found
 
@@ -123,7 +122,8 @@ class ReplicaSession:
         """Set when a run has begun, such as the one that is continued."""
         self.lost = anyio.Event()
         """Set when another replica has taken the session."""
-        own = find_replicas(launched.place).find_own(session.session_id)
+        self._leases = find_replicas(launched.place)
+        own = self._leases.find_own(session.session_id)
         self.epoch = own.epoch if own is not None else 0
         self._was_held = own is not None and own.was_held
         session.bus.seq = find_first_number(self.epoch)
@@ -161,6 +161,16 @@ class ReplicaSession:
             logger.warning("another replica has taken the session %s", self._journal.record.id)
         self._journal.seal()
         self.lost.set()
+
+    async def hand_over(self) -> None:
+        """Let another replica continue the session as it is; here, nothing more is written.
+
+        Raises:
+            StoreError: The others do not know; they take it when this replica counts as dead.
+        """
+        self._journal.seal()
+        self.lost.set()
+        await self._leases.leave(self._journal.record.id)
 
     def _follow(self, event: Event) -> None:
         match event:

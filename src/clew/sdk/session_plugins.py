@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -16,8 +17,7 @@ from clew.extensions.commands.registry import CommandRegistry
 from clew.extensions.commands.sources import PluginCommand, PluginCommandSource
 from clew.extensions.plugins.active import ActivePlugin, ActivePlugins
 from clew.extensions.plugins.contribution import Plugin, with_data
-from clew.extensions.plugins.manifest import parse_manifest
-from clew.extensions.plugins.reader import read_plugin
+from clew.extensions.plugins.reader import read_listed, read_plugin
 from clew.extensions.skills import Skill
 from clew.extensions.text_lists import summarize_warnings
 from clew.files.atomic import make_private_folder
@@ -26,7 +26,7 @@ from clew.sdk.active_plugins import find_active_plugins, find_switches
 from clew.sdk.folders import Homes
 
 _MOST_NAMED = 3
-_HARMLESS = frozenset({"unsupported", "duplicate"})
+_HARMLESS = frozenset({"unsupported", "duplicate", "conflict"})
 
 
 class SessionPlugins(Struct, frozen=True, kw_only=True):
@@ -55,9 +55,9 @@ class SessionPlugins(Struct, frozen=True, kw_only=True):
         )
 
 
-def data_folder(homes: Homes, name: str) -> Path:
-    """Return the folder for a plugin's own data, which updates leave alone."""
-    return homes.clew / "plugins" / "data" / name
+def data_folder(homes: Homes, plugin: str) -> Path:
+    """Return the folder for a plugin's own data, by its id; updates leave it alone."""
+    return homes.clew / "plugins" / "data" / plugin
 
 
 def load_plugins(
@@ -78,7 +78,8 @@ def load_plugins(
         active = ActivePlugins(problems=(f"no plugin is loaded: {error}",))
     problems += active.problems
     found: dict[str, Plugin] = {}
-    for label, read in (*_list_folders(folders), *_list_installed(active)):
+    ids: dict[str, str] = {}
+    for name, label, read in (*_list_folders(folders), *_list_installed(active)):
         try:
             plugin = read()
         except ConfigError as error:
@@ -87,21 +88,25 @@ def load_plugins(
         if found.setdefault(plugin.name, plugin) is not plugin:
             why = f"another plugin is called {plugin.name} too"
             problems.append(f"the plugin {one_line(label, 200)} is not loaded: {why}")
-    problems += _warn_enabled(loaded, active, found)
+            continue
+        ids[plugin.name] = name or plugin.name
+    problems += _warn_enabled(loaded, active, {ids[name]: one for name, one in found.items()})
     return SessionPlugins(
-        plugins=tuple(_give_data(found[name], homes) for name in sorted(found)),
+        plugins=tuple(
+            _give_data(found[name], data_folder(homes, ids[name])) for name in sorted(found)
+        ),
         problems=tuple(problems),
     )
 
 
 def _warn_enabled(
-    loaded: LoadedSettings, active: ActivePlugins, found: Mapping[str, Plugin]
+    loaded: LoadedSettings, active: ActivePlugins, installed: Mapping[str, Plugin]
 ) -> Iterator[str]:
-    """Yield what the plugins add that the folder enables, not the user."""
+    """Yield what the plugins add that the folder enables, not the user; `installed` is by id."""
     files = find_switches(loaded).enabled
     for one in (one.installed for one in active.plugins):
-        if not one.enabled and one.id in files and one.name in found:
-            adds = describe_parts(found[one.name])
+        if not one.enabled and one.id in files and one.id in installed:
+            adds = describe_parts(installed[one.id])
             yield f"{files[one.id]} of this folder enables the plugin {one.id}: {adds}"
 
 
@@ -118,30 +123,32 @@ def describe_parts(plugin: Plugin) -> str:
     return ", ".join(pluralize(count, word) for count, word in counts if count) or "nothing"
 
 
-def _list_folders(folders: Sequence[str | Path]) -> Iterator[tuple[str, Callable[[], Plugin]]]:
+_Read: TypeAlias = tuple[str, str, Callable[[], Plugin]]
+"""The id of a plugin, empty for one in a folder; its name in messages; and how to read it."""
+
+
+def _list_folders(folders: Sequence[str | Path]) -> Iterator[_Read]:
     for folder in folders:
-        yield f"in {folder}", partial(read_plugin, Path(folder))
+        yield "", f"in {folder}", partial(read_plugin, Path(folder))
 
 
-def _list_installed(active: ActivePlugins) -> Iterator[tuple[str, Callable[[], Plugin]]]:
+def _list_installed(active: ActivePlugins) -> Iterator[_Read]:
     for one in active.plugins:
-        yield one.installed.id, partial(_read_installed, one)
+        yield one.installed.id, one.installed.id, partial(_read_installed, one)
 
 
 def _read_installed(one: ActivePlugin) -> Plugin:
     installed = one.installed
-    if not installed.listed:
-        return read_plugin(one.root, name=installed.name)
-    listed = parse_manifest(installed.listed, where=f"the marketplace of {installed.id}").manifest
-    return read_plugin(one.root, name=installed.name, listed=listed, strict=installed.strict)
+    return read_listed(
+        one.root, called=installed.name, listed=installed.listed, strict=installed.strict
+    )
 
 
-def _give_data(plugin: Plugin, homes: Homes) -> Plugin:
+def _give_data(plugin: Plugin, folder: Path) -> Plugin:
     """Return a plugin that knows the folder for its data, which is made if something can use it."""
     parts = plugin.contribution
     if not parts.hooks.hooks and not parts.servers:
         return plugin
-    folder = data_folder(homes, plugin.name)
     try:
         make_private_folder(folder)
     except OSError:

@@ -10,7 +10,7 @@ import hmac
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 import anyio
@@ -19,7 +19,7 @@ from aiohttp import web
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from clew.core.errors import ClewError, SessionNotFound, StoreError
+from clew.core.errors import ClewError, SessionBusy, SessionNotFound, StoreError
 from clew.core.ids import SessionId
 from clew.core.json_text import decode_json
 from clew.sdk.replicas import ProcessKey, ReplicaRow, ReplicaStore, find_replicas
@@ -58,6 +58,70 @@ async def find_session_id(request: web.Request) -> str:
         return ""
 
 
+class Registry:
+    """The replicas that are registered: this one, and those that requests can be sent to.
+
+    Args:
+        store: Where they are registered.
+        address: Where this one listens for the others.
+        secret: What it asks them for.
+        silent_after: It counts as dead after so many seconds without a heartbeat.
+    """
+
+    def __init__(
+        self, store: ReplicaStore, *, address: str, secret: str, silent_after: float
+    ) -> None:
+        self._store = store
+        self._row = ReplicaRow(
+            replica=os.urandom(8).hex(),
+            address=address,
+            secret=secret,
+            process=store.process,
+            host="",
+            silent_after=silent_after,
+        )
+        self._peers: dict[ProcessKey, Peer] = {}
+        self._has_left = False
+
+    async def beat(self, users: Iterable[User]) -> None:
+        """Note that this replica is alive, and whose sessions it serves."""
+        if not self._has_left:
+            names = tuple(sorted(user.name for user in users))
+            self._row = msgspec.structs.replace(self._row, users=names)
+            await self._store.beat(self._row)
+
+    async def leave(self, *, has_heirs: bool) -> None:
+        """Unregister this replica; `has_heirs` has the others look for sessions that it left."""
+        self._has_left = True
+        if has_heirs:
+            await self._store.beat(msgspec.structs.replace(self._row, silent_after=0.0))
+        else:
+            await self._store.remove(self._row.replica)
+
+    async def remove(self, dead: ReplicaRow) -> None:
+        """Forget a replica."""
+        await self._store.remove(dead.replica)
+
+    async def list_dead(self) -> list[ReplicaRow]:
+        """Look who is alive; return the others."""
+        rows = [
+            row for row in await self._store.list_replicas() if row.replica != self._row.replica
+        ]
+        alive = {row.process: row for row in rows if not row.is_dead}
+        for process, peer in list(self._peers.items()):
+            if process not in alive or alive[process].secret != peer.secret:
+                self._peers.pop(process).lost.set()
+        for process, row in alive.items():
+            self._peers.setdefault(process, Peer(row.address, row.secret))
+        return [row for row in rows if row.is_dead]
+
+    async def find(self, process: ProcessKey) -> Peer | None:
+        """Return the replica of a process; None if it is not registered."""
+        if process not in self._peers:
+            await self.list_dead()
+        return self._peers.get(process)
+
+
 class Replicas:
     """This replica and the others.
 
@@ -83,12 +147,11 @@ class Replicas:
         self._find_service = find_service
         self._forwarder = forwarder
         self._tasks = tasks
-        self._name = os.urandom(8).hex()
         self._secret = os.urandom(32).hex()
-        self._address = ""
-        self._registry: ReplicaStore
-        self._is_registered = False
-        self._peers: dict[ProcessKey, Peer] = {}
+        self._registry: Registry | None = None
+        """None until it has joined."""
+        self._has_heirs = False
+        """True when others shall continue a session of this replica."""
         self._taking: set[str] = set()
         """Dead replicas whose sessions are being taken over."""
         self._checked = time.monotonic()
@@ -105,19 +168,34 @@ class Replicas:
             ConfigError: The store cannot be shared.
             StoreError: It cannot be used.
         """
-        self._address = address
-        self._registry = _find_leases(self._find_service(owner))
-        await self._beat()
-        self._is_registered = True
-        await self._list()
-        self._tasks.start_soon(self._watch)
+        registry = Registry(
+            _find_leases(self._find_service(owner)),
+            address=address,
+            secret=self._secret,
+            silent_after=self._options.silent_after,
+        )
+        await registry.beat(self._services)
+        self._registry = registry
+        self._tasks.start_soon(self._watch, registry)
+
+    async def hand_over(self) -> None:
+        """Let the others continue what runs here; call it before the sessions are closed."""
+        for service in self._services.values():
+            for live in service.sessions.list_open():
+                if live.replica is None or not live.client.is_executing():
+                    continue
+                try:
+                    await live.replica.hand_over()
+                except StoreError as error:
+                    logger.warning("the session %s is not handed over: %s", live.id, error)
+                self._has_heirs = True
 
     async def aclose(self) -> None:
         """Leave; the sessions must be closed."""
-        if not self._is_registered:
+        if self._registry is None:
             return
         try:
-            await self._registry.remove(self._name)
+            await self._registry.leave(has_heirs=self._has_heirs)
         except StoreError as error:
             logger.warning("this replica is still registered: %s", error)
 
@@ -184,48 +262,23 @@ class Replicas:
             return None
         leases = _find_leases(service)
         holder = await leases.find_holder(SessionId(session_id))
-        if holder is None or holder == leases.process:
+        if self._registry is None or holder is None or holder == leases.process:
             return None
-        if holder not in self._peers:
-            await self._list()
-        return self._peers.get(holder)
+        return await self._registry.find(holder)
 
-    async def _watch(self) -> None:
+    async def _watch(self, registry: Registry) -> None:
         interval = min(_SLOWEST_BEAT, self._options.silent_after / _BEATS)
         while True:
             await anyio.sleep(interval)
             try:
-                await self._beat()
+                await registry.beat(self._services)
                 await self._check_leases()
-                for dead in await self._list():
+                for dead in await registry.list_dead():
                     if dead.replica not in self._taking:
                         self._taking.add(dead.replica)
-                        self._tasks.start_soon(self._take_over, dead)
+                        self._tasks.start_soon(self._take_over, dead, registry)
             except StoreError as error:
                 logger.warning("the other replicas cannot be seen: %s", error)
-
-    async def _beat(self) -> None:
-        row = ReplicaRow(
-            replica=self._name,
-            address=self._address,
-            secret=self._secret,
-            process=self._registry.process,
-            host="",
-            users=tuple(sorted(user.name for user in self._services)),
-            silent_after=self._options.silent_after,
-        )
-        await self._registry.beat(row)
-
-    async def _list(self) -> list[ReplicaRow]:
-        """Update the replicas that requests can be sent to; return the dead ones."""
-        rows = [one for one in await self._registry.list_replicas() if one.replica != self._name]
-        alive = {one.process: one for one in rows if not one.is_dead}
-        for process in [one for one in self._peers if one not in alive]:
-            self._peers.pop(process).lost.set()
-        for process, row in alive.items():
-            if process not in self._peers:
-                self._peers[process] = Peer(row.address, row.secret)
-        return [one for one in rows if one.is_dead]
 
     async def _check_leases(self) -> None:
         """Close the sessions that another replica has taken."""
@@ -242,15 +295,15 @@ class Replicas:
                     live.closing.set()
         self._checked = checked
 
-    async def _take_over(self, dead: ReplicaRow) -> None:
+    async def _take_over(self, dead: ReplicaRow, registry: Registry) -> None:
         """Open the sessions of a dead replica, which continues their runs; then forget it."""
         try:
             for name in dead.users:
                 service = self._find_service(make_user(name))
                 for session_id in await _find_leases(service).list_held(dead.process):
                     await _take(service, session_id)
-            await self._registry.remove(dead.replica)
-        except StoreError as error:
+            await registry.remove(dead)
+        except ClewError as error:
             logger.warning("the sessions of a dead replica are not taken over yet: %s", error)
         finally:
             self._taking.discard(dead.replica)
@@ -265,8 +318,8 @@ async def _take(service: Service, session_id: SessionId) -> None:
             pass
         if not live.is_busy:
             live.closing.set()
-    except SessionNotFound:
-        # It is in a folder that this server does not serve.
+    except (SessionNotFound, SessionBusy):
+        # It is in a folder that this server does not serve, or another replica was faster.
         return
     except (ClewError, RequestError) as error:
         logger.warning("the session %s is not taken over: %s", session_id, error)

@@ -28,7 +28,8 @@ CREATE TABLE clew_replicas (
 _BEAT = """
 INSERT INTO clew_replicas VALUES (:replica, :address, :secret, :pid, :started, :machine, :host,
     :users, :silent_after, clock_timestamp())
-ON CONFLICT (replica) DO UPDATE SET users = excluded.users, beat = excluded.beat
+ON CONFLICT (replica) DO UPDATE SET users = excluded.users, beat = excluded.beat,
+    silent_after = excluded.silent_after
 """
 _LIST = """
 SELECT replica, address, secret, pid, started, machine, host, users, silent_after,
@@ -43,6 +44,11 @@ WHERE pid = :pid AND started = :started AND machine = :machine AND owner <> ''
 _OWN = """
 SELECT id, epoch FROM clew_leases JOIN clew_sessions ON session = number WHERE owner = :owner
 """
+_LEAVE = """
+UPDATE clew_leases SET owner = :nobody, silent_after = 0 WHERE owner = :owner
+    AND session = (SELECT number FROM clew_sessions WHERE id = :id)
+"""
+_LEFT = "left by "
 
 
 class PostgresReplicas:
@@ -106,6 +112,13 @@ class PostgresReplicas:
     def find_own(self, session_id: SessionId) -> OwnLease | None:
         """Return a lease that this store took; it may have lost it since."""
         return self._leases.find_own(session_id)
+
+    async def leave(self, session_id: SessionId) -> None:
+        """Let others take over a session at once, as if this process had died."""
+        owner = self._leases.holder.owner
+        values = {"owner": owner, "nobody": f"{_LEFT}{owner}", "id": session_id}
+        self._leases.forget(session_id)
+        await self._database.write(lambda connection: connection.execute(_LEAVE, values))
 
     def _list(self, connection: SqlConnection) -> list[ReplicaRow]:
         me, found = self._leases.holder, []

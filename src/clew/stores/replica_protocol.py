@@ -65,3 +65,7 @@ class ReplicaStore(Protocol):
     def find_own(self, session_id: SessionId) -> OwnLease | None:
         """Return a lease that this store took; it may have lost it since."""
         ...
+
+    async def leave(self, session_id: SessionId) -> None:
+        """Let others take over a session at once, as if this process had died."""
+        ...

@@ -196,6 +196,10 @@ class SqlLeases:
         """Return a lease that this store took; it may have lost it since."""
         return self._own.get(session_id)
 
+    def forget(self, session_id: SessionId) -> None:
+        """Act as if this store had not taken the lease; it is not released."""
+        self._own.pop(session_id, None)
+
     async def take(self, session_id: SessionId, *, silent_after: float | None) -> None:
         """Take the lease of a session, and renew it from now on."""
         silent_after = self._silent_after if silent_after is None else silent_after

@@ -4,26 +4,48 @@ Nothing is written outside of the target: absolute paths, `..`, links that lead 
 links and special files are refused, and so is an archive that unpacks to more than the limits.
 """
 
+import gzip
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.content import LIMITS, Limits, Quota, check_link, show
+from clew.extensions.plugins.manifest import MANIFEST, PART_FOLDERS
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
+_MAX_READ = 1 << 17
+"""Bytes that a tar file may be read by at once: a header of it is read whole."""
+_MAX_FIELDS = 100
+"""Fields that a tar file may set for all that follows."""
 _MAX_LINK = 4_096
 _ENCRYPTED = 0x1
 _GZIP = b"\x1f\x8b"
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    OverflowError,
+)
+"""What the libraries raise for archives with wrong bytes."""
 
 _Kind: TypeAlias = Literal["file", "folder", "link", "special"]
 
@@ -51,14 +73,14 @@ def unpack(archive: Path, target: Path, *, limits: Limits = LIMITS) -> None:
     """
     target.mkdir(mode=0o755)
     quota = Quota(limits)
-    with _open_members(archive) as members:
-        try:
+    try:
+        with _open_members(archive, limits) as members:
             for member in members:
                 _write(member, target, quota)
-        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise ConfigError(f"{archive.name} is damaged: {error}") from error
-        except (NotImplementedError, RuntimeError, ValueError, UnicodeError) as error:
-            raise ConfigError(f"{archive.name} cannot be unpacked: {error}") from error
+    except _DAMAGED as error:
+        raise ConfigError(
+            f"{archive.name} is damaged, or has a form that Clew does not know: {error}"
+        ) from error
 
 
 def find_top(folder: Path) -> Path:
@@ -66,27 +88,55 @@ def find_top(folder: Path) -> Path:
     with os.scandir(folder) as found:
         entries = list(found)
     is_alone = len(entries) == 1 and entries[0].is_dir(follow_symlinks=False)
-    is_part = is_alone and entries[0].name in (".claude-plugin", "skills", "commands", "agents")
+    is_part = is_alone and entries[0].name in (MANIFEST.parts[0], *PART_FOLDERS)
     return folder / entries[0].name if is_alone and not is_part else folder
 
 
 @contextmanager
-def _open_members(archive: Path) -> Iterator[Iterator[_Member]]:
+def _open_members(archive: Path, limits: Limits) -> Iterator[Iterator[_Member]]:
     if zipfile.is_zipfile(archive):
-        try:
-            with zipfile.ZipFile(archive) as opened:
-                yield _list_zip(opened)
-        except zipfile.BadZipFile as error:
-            raise ConfigError(f"{archive.name} is damaged: {error}") from error
+        with zipfile.ZipFile(archive) as opened:
+            yield _list_zip(opened)
         return
-    try:
-        with archive.open("rb") as start:
-            packed = start.read(2) == _GZIP
-        opened_tar = tarfile.open(archive, "r:gz" if packed else "r:")  # noqa: SIM115
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise ConfigError(f"{archive.name} is not a .zip or .tar.gz archive") from error
-    with opened_tar:
-        yield _list_tar(opened_tar)
+    with archive.open("rb") as start:
+        packed = start.read(2) == _GZIP
+    with gzip.open(archive) if packed else archive.open("rb") as stream:
+        bounded: Any = _BoundedStream(stream, limits)
+        try:
+            opened_tar = tarfile.open(fileobj=bounded, mode="r:")  # noqa: SIM115
+        except _DAMAGED as error:
+            raise ConfigError(f"{archive.name} is not a .zip or .tar.gz archive") from error
+        with opened_tar:
+            yield _list_tar(opened_tar)
+
+
+class _BoundedStream:
+    """A stream that refuses to be read by much at once, or further than the limits allow.
+
+    A few bytes can unpack to a header of any size, which tarfile reads whole.
+    """
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limits: Limits) -> None:
+        self._stream = stream
+        blocks = 8 * tarfile.BLOCKSIZE
+        self._end = limits.bytes + limits.files * blocks + tarfile.RECORDSIZE
+        self.tell = stream.tell
+        self.seekable = stream.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MAX_READ:
+            raise ConfigError("it has headers that are too large")
+        self._check(self._stream.tell() + size)
+        return self._stream.read(size)
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_SET:
+            self._check(place)
+        return self._stream.seek(place, whence)
+
+    def _check(self, place: int) -> None:
+        if place > self._end:
+            raise ConfigError(f"it unpacks to more than {self._end:,} bytes")
 
 
 def _list_zip(opened: zipfile.ZipFile) -> Iterator[_Member]:
@@ -103,7 +153,11 @@ def _list_zip(opened: zipfile.ZipFile) -> Iterator[_Member]:
                 target = os.fsdecode(stream.read(_MAX_LINK + 1))
         yield _Member(
             name=info.filename,
-            kind="link" if is_link else "folder" if info.is_dir() else _zip_kind(mode),
+            kind="link"
+            if is_link
+            else "folder"
+            if info.filename.endswith("/")
+            else _zip_kind(mode),
             program=bool(mode & 0o111),
             target=target,
             open=lambda info=info: opened.open(info),  # type: ignore[misc]
@@ -116,6 +170,8 @@ def _zip_kind(mode: int) -> _Kind:
 
 def _list_tar(opened: tarfile.TarFile) -> Iterator[_Member]:
     for info in opened:
+        if len(opened.pax_headers) > _MAX_FIELDS:
+            raise ConfigError("it has headers that are too large")
         kind: _Kind = "special"
         if info.isreg():
             kind = "file"
@@ -143,6 +199,8 @@ def _write(member: _Member, target: Path, quota: Quota) -> None:
     name = _check_name(member.name)
     quota.add_entry(name)
     if not name:
+        if member.kind != "folder":
+            raise ConfigError("it has a file without a name")
         return
     path = target / name
     if member.kind == "special":

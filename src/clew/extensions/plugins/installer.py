@@ -4,6 +4,7 @@ A plugin is fetched and read first, and nothing of it runs. It counts as install
 the registry, which happens last: whatever interrupts an installation leaves the old state.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,19 +25,23 @@ from clew.extensions.plugins.content import (
     list_files,
 )
 from clew.extensions.plugins.contribution import Plugin
-from clew.extensions.plugins.manifest import parse_manifest
-from clew.extensions.plugins.reader import read_plugin
+from clew.extensions.plugins.manifest import PluginError
+from clew.extensions.plugins.reader import read_listed
 from clew.extensions.plugins.registry import (
     InstalledPlugin,
     Registry,
     RegistryContent,
     Scope,
     drop_plugin,
+    make_id,
     put_plugin,
 )
 from clew.extensions.plugins.repository import fetch
-from clew.extensions.plugins.sources import GitSource, PathSource, describe_source
+from clew.extensions.plugins.sources import ARCHIVE_ENDINGS, GitSource, PathSource, describe_source
 from clew.extensions.plugins.storage import PluginStorage, list_missing_generated
+
+_TREE, _COPY = "tree", "plugin"
+"""Folders for work in progress: of what an archive contains, and of the plugin."""
 
 
 class PluginOrigin(Struct, frozen=True, kw_only=True):
@@ -65,19 +70,10 @@ class StagedPlugin(Struct, frozen=True, kw_only=True):
         """The name under which it is installed."""
         return self.origin.name or self.plugin.name
 
-
-def read_listed(
-    root: Path, *, name: str = "", listed: Mapping[str, Any], strict: bool = True
-) -> Plugin:
-    """Read a plugin together with the entry of its marketplace; blocks.
-
-    Raises:
-        PluginError: The folder is not a plugin, or a manifest is malformed.
-    """
-    if not listed:
-        return read_plugin(root, name=name)
-    entry = parse_manifest(listed, where="the entry of the marketplace").manifest
-    return read_plugin(root, name=name, listed=entry, strict=strict)
+    @property
+    def id(self) -> str:
+        """The name that settings will use: `name@marketplace`."""
+        return make_id(self.name, self.origin.marketplace)
 
 
 class Installer:
@@ -107,7 +103,12 @@ class Installer:
             yield staged
 
     async def install(
-        self, staged: StagedPlugin, *, scope: Scope = "user", project: str = ""
+        self,
+        staged: StagedPlugin,
+        *,
+        scope: Scope = "user",
+        project: str = "",
+        before: InstalledPlugin | None = None,
     ) -> InstalledPlugin:
         """Install a plugin that the user accepted; it replaces the one of the same name.
 
@@ -115,6 +116,7 @@ class Installer:
             staged: The plugin, within its block of `stage`.
             scope: `user` for all folders, `project` for one.
             project: That folder.
+            before: The version that it replaces, which may have another name.
 
         Raises:
             ConfigError: It cannot be written.
@@ -134,17 +136,23 @@ class Installer:
             installed=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         # The thread is not cancelled: from here on it happens, and takes little time.
-        return await to_thread.run_sync(self._install, staged, new)
+        return await to_thread.run_sync(self._install, staged, new, before)
 
-    def _install(self, staged: StagedPlugin, new: InstalledPlugin) -> InstalledPlugin:
+    def _install(
+        self, staged: StagedPlugin, new: InstalledPlugin, before: InstalledPlugin | None
+    ) -> InstalledPlugin:
         try:
             self.storage.keep(staged.folder, content=new.content, generated=new.generated)
         except OSError as error:
             raise ConfigError(f"{new.id} cannot be stored: {error.strerror or error}") from error
 
         def put(content: RegistryContent) -> RegistryContent:
-            before = next((one for one in content.plugins if one.place == new.place), None)
-            enabled = before.enabled if before is not None else True
+            places = [new.place, *([before.place] if before is not None else [])]
+            known = {one.place: one for one in content.plugins}
+            replaced = [known[place] for place in places if place in known]
+            enabled = replaced[0].enabled if replaced else True
+            for one in replaced:
+                content = drop_plugin(content, one)
             return put_plugin(content, replace(new, enabled=enabled))
 
         after = self._change(put)
@@ -179,7 +187,7 @@ class Installer:
             PluginError: It cannot be read.
         """
         root = self.storage.verify(plugin)
-        return read_listed(root, name=plugin.name, listed=plugin.listed, strict=plugin.strict)
+        return read_listed(root, called=plugin.name, listed=plugin.listed, strict=plugin.strict)
 
     def find_changed_files(self, old: InstalledPlugin, new: StagedPlugin) -> FileChanges:
         """Return the paths of the files that differ between two versions; blocks.
@@ -216,14 +224,13 @@ async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
         commit = fetched.commit
     else:
         tree, root = await to_thread.run_sync(_open_path, source, staging)
-    folder = staging / "plugin"
+    folder = staging / _COPY
 
     def read() -> StagedPlugin:
         copy_tree(tree, folder, root=root)
-        name = origin.name or _guess_name(source, tree)
         return StagedPlugin(
             origin=origin,
-            plugin=read_listed(folder, name=name, listed=origin.listed, strict=origin.strict),
+            plugin=_read(folder, origin, _guess_name(source, tree)),
             folder=folder,
             commit=commit,
             content=compute_hash(folder),
@@ -233,10 +240,21 @@ async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
     return await to_thread.run_sync(read)
 
 
+def _read(folder: Path, origin: PluginOrigin, name: str) -> Plugin:
+    try:
+        return read_listed(
+            folder, name=name, called=origin.name, listed=origin.listed, strict=origin.strict
+        )
+    except PluginError as error:
+        # The user knows the source; the folder that was read is gone in a moment.
+        said = str(error).replace(os.path.realpath(folder), describe_source(origin.source))
+        raise PluginError(said, kind=error.kind) from error
+
+
 def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
     path = Path(source.path)
     if path.is_file():
-        tree = staging / "tree"
+        tree = staging / _TREE
         unpack(path, tree)
         top = find_top(tree)
         return top, top
@@ -246,8 +264,14 @@ def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
 
 
 def _guess_name(source: GitSource | PathSource, tree: Path) -> str:
-    """Return a name for a plugin that has no manifest: that of its folder or repository."""
+    """Return a name for a plugin that has no manifest: of its folder, archive or repository."""
     if isinstance(source, PathSource):
-        return Path(source.path).name if Path(source.path).is_dir() else tree.name
+        path = Path(source.path)
+        if path.is_dir():
+            return path.name
+        if tree.parent.name == _TREE:
+            return tree.name
+        ending = next((one for one in ARCHIVE_ENDINGS if path.name.endswith(one)), "")
+        return path.name.removesuffix(ending)
     last = (source.folder or source.url).rstrip("/").replace(":", "/").rpartition("/")[2]
     return last.removesuffix(".git")

@@ -21,6 +21,8 @@ from clew.extensions.discovery import Refused, read_whole
 
 MANIFEST = Path(".claude-plugin", "plugin.json")
 """Where the manifest is in the folder of a plugin."""
+PART_FOLDERS = ("skills", "commands", "agents", "hooks")
+"""The folders of which a plugin without a manifest has at least one."""
 MAX_PATHS = 200
 """Paths that one field may list."""
 

@@ -21,6 +21,7 @@ from clew.extensions.plugins.registry import (
     KnownMarketplace,
     Registry,
     drop_marketplace,
+    make_id,
     put_marketplace,
 )
 from clew.extensions.plugins.repository import fetch
@@ -45,7 +46,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """The name to install it by."""
-        return f"{self.plugin.name}@{self.marketplace}"
+        return make_id(self.plugin.name, self.marketplace)
 
 
 class ReadMarketplace(Struct, frozen=True, kw_only=True):
@@ -151,22 +152,30 @@ class Marketplaces:
                 content = read_regular(self._lists / f"{name}.json", limit=MAX_BYTES + 1)
             return ReadMarketplace(known=known, marketplace=parse_marketplace(content))
         except (ConfigError, OSError) as error:
+            is_folder = isinstance(known.source, PathSource)
+            hint = f"{'remove' if is_folder else 'update'} {name}"
             raise ConfigError(
-                f"the marketplace {name} cannot be read ({error}); try:"
-                f" clew plugin marketplace update {name}"
+                f"the marketplace {name} cannot be read ({error});"
+                f" {'if it is gone' if is_folder else 'try'}: clew plugin marketplace {hint}"
             ) from error
 
-    def search(self, words: list[str], *, name: str = "") -> list[Offer]:
-        """Return the plugins that contain all words, best first; blocks.
+    def read_all(self) -> tuple[list[ReadMarketplace], list[str]]:
+        """Return the lists of all marketplaces, and why others cannot be read; blocks."""
+        found: list[ReadMarketplace] = []
+        problems: list[str] = []
+        for one in self.list_known():
+            try:
+                found.append(self.read(one.name))
+            except ConfigError as error:
+                problems.append(str(error))
+        return found, problems
 
-        Raises:
-            ConfigError: A marketplace cannot be read.
-        """
-        names = [name] if name else [one.name for one in self.list_known()]
+    def search(self, words: list[str]) -> list[Offer]:
+        """Return the plugins of all readable lists that contain all words, best first; blocks."""
         offers = {
-            id(plugin): Offer(marketplace=one, plugin=plugin)
-            for one in names
-            for plugin in self.read(one).marketplace.plugins
+            id(plugin): Offer(marketplace=one.known.name, plugin=plugin)
+            for one in self.read_all()[0]
+            for plugin in one.marketplace.plugins
         }
         found = search([offer.plugin for offer in offers.values()], words)
         return [offers[id(plugin)] for plugin in found]
@@ -183,7 +192,7 @@ class Marketplaces:
         """
         if marketplace:
             return self._find_in(self.read(marketplace), name)
-        read = [self.read(one.name) for one in self.list_known()]
+        read, problems = self.read_all()
         found = [one for one in read if one.marketplace.find(name) is not None]
         if len(found) == 1:
             return self._find_in(found[0], name)
@@ -196,7 +205,7 @@ class Marketplaces:
             if known
             else "add its marketplace first: clew plugin marketplace add SOURCE"
         )
-        raise ConfigError(f"no marketplace has a plugin {name}; {hint}")
+        raise ConfigError("; ".join((f"no marketplace has a plugin {name}; {hint}", *problems)))
 
     def _find_in(self, read: ReadMarketplace, name: str) -> PluginOrigin:
         plugin = read.marketplace.find(name)

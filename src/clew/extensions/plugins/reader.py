@@ -13,18 +13,23 @@ through a link, becomes a warning. So does every other part that cannot be used.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from clew.extensions.plugins.contribution import Contribution, Plugin
 from clew.extensions.plugins.json_parts import read_plugin_hooks, read_servers
 from clew.extensions.plugins.manifest import (
     MANIFEST,
+    PART_FOLDERS,
     Manifest,
     PluginError,
     PluginProblem,
     check_name,
     merge_manifests,
+    parse_manifest,
     read_manifest,
 )
 from clew.extensions.plugins.markdown_parts import read_agents, read_commands, read_skills
@@ -38,6 +43,7 @@ def read_plugin(
     root: Path,
     *,
     name: str = "",
+    called: str = "",
     listed: Manifest | None = None,
     strict: bool = True,
 ) -> Plugin:
@@ -47,6 +53,7 @@ def read_plugin(
         root: The folder of the plugin.
         name: Its name if neither a manifest nor a marketplace names it; by default that of the
             folder.
+        called: The name that it has, whatever its manifest says: that in the marketplace.
         listed: The entry of the marketplace that it comes from.
         strict: False when that entry alone says what the plugin consists of.
 
@@ -56,18 +63,42 @@ def read_plugin(
     root = Path(os.path.realpath(root))
     if not root.is_dir():
         raise PluginError(f"{root} is not a folder", kind="missing")
-    manifest, problems = _find_manifest(root, name, listed, strict=strict)
+    manifest, problems = _find_manifest(root, called or name, listed, strict=strict)
+    if called and called != manifest.name:
+        why = f"calls the plugin {manifest.name}; it is installed as {called}, which counts"
+        where = MANIFEST.as_posix()
+        problems = (*problems, PluginProblem(kind="conflict", where=where, why=why))
+        manifest = replace(manifest, name=check_name(called, where="the marketplace"))
     folder = PluginFolder(root, manifest)
     folder.problems += problems
     contribution = _read_parts(folder, adds_skills=strict or listed is None)
     is_named = (root / MANIFEST).exists() or listed is not None
     if contribution.is_empty and not is_named:
         raise PluginError(
-            f"{root} is not a plugin: it has neither {MANIFEST.as_posix()} nor one of the folders"
-            " skills, commands, agents and hooks",
+            f"{root} is not a plugin: it has neither {MANIFEST.as_posix()} nor anything in one of"
+            f" the folders {', '.join(PART_FOLDERS)}",
             kind="missing",
         )
     return Plugin(root=root, manifest=manifest, contribution=contribution)
+
+
+def read_listed(
+    root: Path,
+    *,
+    name: str = "",
+    called: str = "",
+    listed: Mapping[str, Any],
+    strict: bool = True,
+) -> Plugin:
+    """Read a plugin together with the entry of its marketplace, if there is one; blocks.
+
+    Raises:
+        PluginError: The folder is not a plugin, or a manifest is malformed.
+    """
+    if not listed:
+        return read_plugin(root, name=name, called=called)
+    entry = parse_manifest(listed, where="the entry of the marketplace").manifest
+    return read_plugin(root, name=name, called=called, listed=entry, strict=strict)
 
 
 def _find_manifest(

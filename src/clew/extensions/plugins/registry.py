@@ -25,6 +25,11 @@ _WAIT = 30.0
 """Seconds to wait for another process that changes the file; it holds the lock for a moment."""
 
 
+def make_id(name: str, marketplace: str) -> str:
+    """Return the name of a plugin among all: `name@marketplace`, or the name alone."""
+    return f"{name}@{marketplace}" if marketplace else name
+
+
 class InstalledPlugin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plugin that the user installed."""
 
@@ -54,7 +59,7 @@ class InstalledPlugin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def id(self) -> str:
         """The name that settings use: `name@marketplace`."""
-        return f"{self.name}@{self.marketplace}" if self.marketplace else self.name
+        return make_id(self.name, self.marketplace)
 
     @property
     def place(self) -> tuple[str, str]:
@@ -148,6 +153,10 @@ class Registry:
                 if after != before:
                     data = msgspec.json.format(msgspec.json.encode(after))
                     replace_file(self.file, data + b"\n", mode=_PRIVATE_FILE)
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                "the path of the plugin is not valid UTF-8; rename its folder, or move it"
+            ) from error
         except TimeoutError as error:
             raise ConfigError(
                 f"another process changes {self.file} and does not finish; try again"

@@ -114,7 +114,10 @@ def find_protocol(url: str) -> str:
         ConfigError: The protocol is not allowed, or there is no address.
     """
     shown = redact(url[:200])
-    if any(sign <= " " or sign == "\x7f" for sign in url) or url.startswith("-"):
+    # Git runs a program for an address with `::` after its first word.
+    before = url.partition("://")[0]
+    unusual = any(sign <= " " or sign == "\x7f" for sign in url)
+    if unusual or url.startswith("-") or "::" in before:
         raise ConfigError(f"{shown!r} is not an address of a git repository")
     if "://" not in url:
         if _SCP_ADDRESS.fullmatch(url):
@@ -125,6 +128,8 @@ def find_protocol(url: str) -> str:
         host = parts.hostname or ""
     except ValueError as error:
         raise ConfigError(f"{shown!r} is not an address: {error}") from error
+    if not url.lower().startswith(f"{parts.scheme}://"):
+        raise ConfigError(f"{shown!r} is not an address of a git repository")
     if parts.scheme == "file" or (parts.scheme in ("https", "ssh") and host):
         return parts.scheme
     if parts.scheme == "http" and host in _LOOPBACK:
