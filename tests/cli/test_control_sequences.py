@@ -127,6 +127,29 @@ COMMANDS: dict[str, list[list[str]]] = {
     "mcp remove": [["mcp", "remove", HOSTILE]],
     "mcp serve": [["mcp", "serve", HOSTILE]],
     "mcp test": [["mcp", "test", HOSTILE]],
+    "plugin disable": [["plugin", "disable", HOSTILE]],
+    "plugin enable": [["plugin", "enable", HOSTILE]],
+    "plugin install": [
+        ["plugin", "install", HOSTILE],
+        ["plugin", "install", "PLUGIN", "--yes"],
+    ],
+    "plugin list": [
+        ["plugin", "install", "PLUGIN", "--yes"],
+        ["plugin", "list"],
+        ["plugin", "list", "--json"],
+    ],
+    "plugin marketplace add": [["plugin", "marketplace", "add", HOSTILE]],
+    "plugin marketplace list": [["plugin", "marketplace", "list"]],
+    "plugin marketplace remove": [["plugin", "marketplace", "remove", HOSTILE]],
+    "plugin marketplace search": [["plugin", "marketplace", "search", HOSTILE]],
+    "plugin marketplace update": [["plugin", "marketplace", "update", HOSTILE]],
+    "plugin remove": [["plugin", "remove", HOSTILE]],
+    "plugin show": [["plugin", "show", "PLUGIN"], ["plugin", "show", HOSTILE]],
+    "plugin update": [["plugin", "update", HOSTILE]],
+    "plugin validate": [["plugin", "validate", "PLUGIN"], ["plugin", "validate", HOSTILE]],
+    "serve user add": [["serve", "user", "add", HOSTILE]],
+    "serve user list": [["serve", "user", "list"]],
+    "serve user remove": [["serve", "user", "remove", HOSTILE]],
     "schedule": [
         ["schedule", HOSTILE, "-p", HOSTILE],
         ["schedule", "every day 9:00", "-p", HOSTILE],
@@ -206,8 +229,21 @@ def replace(argument: str) -> str:
         "LOG": f"{IN_A_NAME}.jsonl",
         "TORN": f"torn {IN_A_NAME}.jsonl",
         "RECORDING": f"claude {IN_A_NAME}.jsonl",
+        "PLUGIN": f"./plugin {IN_A_NAME}",
     }
     return known.get(argument, argument)
+
+
+def write_plugin(root: Path) -> None:
+    """Write a plugin whose descriptions, files and hooks are hostile."""
+    (root / ".claude-plugin").mkdir(parents=True)
+    (root / "commands").mkdir()
+    manifest = {"name": "tidy", "description": HOSTILE, "author": {"name": HOSTILE}}
+    (root / ".claude-plugin" / "plugin.json").write_text(json.dumps(manifest))
+    (root / "commands" / f"{IN_A_NAME}.md").write_text(f"---\ndescription: x\n---\n{HOSTILE}")
+    hook = {"hooks": [{"type": "command", "command": f"true {HOSTILE}"}], "matcher": HOSTILE}
+    (root / "hooks").mkdir()
+    (root / "hooks" / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [hook]}}))
 
 
 @pytest.fixture
@@ -226,6 +262,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)
+    write_plugin(folder / f"plugin {IN_A_NAME}")
     settings = {"model": HOSTILE, "env": {"OWNED": HOSTILE}}
     (folder / ".clew" / "settings.json").write_text(json.dumps(settings))
     (folder / f"torn {IN_A_NAME}.jsonl").write_text(f'{{"event": "{HOSTILE}"\n{HOSTILE}\n')

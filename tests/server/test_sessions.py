@@ -337,3 +337,60 @@ async def test_the_metrics_count_what_happens(tmp_path: Path) -> None:
 
     assert "clew_sessions_open 1" in text
     assert 'path="/api/v1/sessions/{session_id}",status="404"} 1' in text
+
+
+def _list_tools(request: dict[str, Any]) -> set[str]:
+    return {tool["function"]["name"] for tool in request["tools"]}
+
+
+async def test_a_session_that_was_closed_comes_back_with_its_restrictions(tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        session = await api.open(
+            disallowed_tools=["Bash", "Agent"],
+            append_system_prompt="Never mention Brutus.",
+            language="Latin",
+            max_turns=7,
+        )
+        await run(api, session)
+        await api.call("POST", f"/sessions/{session}/close", status=204)
+        await run(api, session)
+        fork = (await api.call("POST", f"/sessions/{session}/fork", {}))["session_id"]
+        await run(api, fork)
+        live = api.server.state.find_service().sessions.get(session)
+        assert live is not None
+        assert live.client.session.state.options["max_turns"] == 7
+        await run(api, await api.open())
+
+    first, again, forked, other = api.model.requests
+    for request in (first, again, forked):
+        assert not _list_tools(request) & {"Bash", "Agent"}
+        system = str(request["messages"][0]["content"])
+        assert "Never mention Brutus." in system
+        assert "Latin" in system
+    assert {"Bash", "Agent"} <= _list_tools(other)
+    assert "Brutus" not in str(other["messages"])
+
+
+async def test_never_more_sessions_are_open_than_the_limit(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_sessions=2) as api:
+        sessions = api.server.state.find_service().sessions
+        await api.open()
+        statuses: list[int] = []
+        open_at_once: list[int] = []
+
+        async def create() -> None:
+            url = f"{api.server.url}/api/v1/sessions"
+            async with api.http.post(url, json={}) as response:
+                statuses.append(response.status)
+                open_at_once.append(len(sessions.list_open()))
+
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(6):
+                    tasks.start_soon(create)
+
+        assert set(statuses) <= {201, 503}
+        assert 201 in statuses
+        assert max(open_at_once) <= 2
+        await api.open()
+        assert len(sessions.list_open()) <= 2

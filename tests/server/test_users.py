@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio
+import anyio.lowlevel
 import pytest
 from msgspec import Struct
 
@@ -22,12 +24,14 @@ OWNER_TOKEN = "clew_" + "o" * 43
 
 
 @asynccontextmanager
-async def _serve_users(folder: Path) -> AsyncGenerator[tuple[Api, dict[str, str]], None]:
+async def _serve_users(
+    folder: Path, **options: Any
+) -> AsyncGenerator[tuple[Api, dict[str, str]], None]:
     """Serve the owner and two users; the headers of the owner are the usual ones."""
     users = UsersFile(folder / "users.json")
     tokens = {"owner": OWNER_TOKEN, "ann": users.add("ann"), "bob": users.add("bob")}
     access = AccessOptions(token=OWNER_TOKEN, users_file=folder / "users.json", limits=LIMITS)
-    async with serving(folder, access=access) as api:
+    async with serving(folder, access=access, **options) as api:
         yield api, {name: f"Bearer {token}" for name, token in tokens.items()}
 
 
@@ -121,6 +125,28 @@ async def test_lists_hold_only_what_the_user_has(tmp_path: Path) -> None:
 
     found = {name: (mine in text, theirs in text) for name, text in lists.items()}
     assert found == {"owner": (True, False), "ann": (False, True), "bob": (False, False)}
+
+
+async def test_the_limit_on_open_sessions_counts_those_of_all_users(tmp_path: Path) -> None:
+    async with _serve_users(tmp_path, max_sessions=1) as (api, users):
+        mine, theirs = await _open(api, users["owner"]), await _open(api, users["ann"])
+        services = api.server.state.services.by_user.values()
+        opened = [live.id for service in services for live in service.sessions.list_open()]
+
+        assert opened == [theirs]
+        assert (await _ask(api, users["owner"], f"GET /sessions/{mine}"))[0] == 200
+
+
+async def test_what_an_idle_user_had_open_is_given_back(tmp_path: Path) -> None:
+    async with _serve_users(tmp_path, idle_seconds=0.02) as (api, users):
+        session = await _open(api, users["ann"])
+        services = api.server.state.services.by_user
+
+        with anyio.fail_after(60):
+            while "ann" in [user.name for user in services]:
+                await anyio.lowlevel.checkpoint()
+
+        assert (await _ask(api, users["ann"], f"GET /sessions/{session}"))[0] == 200
 
 
 async def test_no_route_but_health_works_without_a_token(tmp_path: Path) -> None:

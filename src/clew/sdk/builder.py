@@ -179,7 +179,7 @@ class _Builder:
                 **shared,
                 **_select_callbacks(options),
                 "system_message": write_prompt(blueprint, self._scan, memory, language),
-                "tools": [*tools, *own],
+                "tools": [*tools, *drop_denied(own, blueprint)],
                 "gate": gate,
                 "hooks": hooks,
                 "extra_facts": join_facts(shared.get("extra_facts"), tasks.find_facts),

@@ -78,6 +78,7 @@ class RosterWriter:
         self._beat_at: float | None = None
         self._urgent = anyio.Event()
         self._is_running = False
+        self._has_left = False
         self._writing = anyio.Lock()
 
     def follow(self, event: Event, *, task_id: str = "") -> None:
@@ -108,8 +109,11 @@ class RosterWriter:
         """Write the last states, and say that this process runs no tasks any more."""
         with anyio.CancelScope(shield=True):
             await self.flush()
-            if self._beat_at is not None:
-                self._beat_at = None
+            async with self._writing:
+                # A write from now on would bring the row of this process back.
+                self._has_left = True
+                if self._beat_at is None:
+                    return
                 try:
                     await self._tasks.leave(self._worker)
                 except StoreError as error:
@@ -118,6 +122,8 @@ class RosterWriter:
     async def flush(self) -> None:
         """Write what has changed now."""
         async with self._writing:
+            if self._has_left:
+                return
             try:
                 await self._write()
             except StoreError as error:
@@ -138,7 +144,7 @@ class RosterWriter:
     async def _run(self) -> None:
         """Write and look until all tasks have ended."""
         try:
-            while self._open or self._changed:
+            while (self._open or self._changed) and not self._has_left:
                 self._urgent = anyio.Event()
                 await self.flush()
                 await self._look()

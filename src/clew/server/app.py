@@ -29,6 +29,8 @@ from clew.server.replicas import Replicas
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
 from clew.server.service import Service
+from clew.server.services import Services
+from clew.server.session_slots import SessionSlots
 from clew.server.static import add_page
 
 _SESSION_ID = "{session_id:(?!search(?:/|$))[^{}/]+}"
@@ -46,18 +48,24 @@ class ServerState:
         self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
         self._document = msgspec.json.encode(make_document(ROUTES))
         self._tasks = tasks
-        self._services: dict[User, Service] = {}
+        self._slots = SessionSlots(options.max_sessions)
+        self.services = Services(
+            self._make_service,
+            idle_seconds=options.idle_seconds,
+            keep=options.replica is not None,
+        )
         self._forwarder = Forwarder(self.streams)
         self.replicas: Replicas | None = None
         if options.replica is not None:
             self.replicas = Replicas(
                 options.replica,
-                services=self._services,
+                services=self.services.by_user,
                 find_service=self.find_service,
                 forwarder=self._forwarder,
                 tasks=tasks,
             )
         tasks.start_soon(self.streams.watch)
+        tasks.start_soon(self.services.watch)
 
     async def join(self, address: str) -> None:
         """Join the replicas that share the store; this one listens for them at `address`.
@@ -72,22 +80,18 @@ class ServerState:
 
     def find_service(self, user: User = OWNER_USER) -> Service:
         """Return what a user may use."""
-        if (found := self._services.get(user)) is None:
-            found = self._services[user] = self._make_service(user)
-        return found
+        return self.services.find(user)
 
     async def aclose(self) -> None:
         """End all streams, then close all sessions."""
         self.streams.stop()
         if self.replicas is not None:
             await self.replicas.hand_over()
-        for service in self._services.values():
-            await service.sessions.close_all()
+        await self.services.close_sessions()
         if self.replicas is not None:
             await self.replicas.aclose()
             await self._forwarder.aclose()
-        for service in self._services.values():
-            await service.sessions.stores.aclose()
+        await self.services.aclose()
         if self.access is not None:
             self.access.close()
 
@@ -100,7 +104,7 @@ class ServerState:
             address=options.defaults.store,
             silent_after=options.replica.silent_after if options.replica else None,
         )
-        sessions = LiveSessions(stores, self._tasks, options)
+        sessions = LiveSessions(stores, self._tasks, options, self._slots)
         return Service(
             sessions=sessions,
             options=options,
@@ -143,10 +147,10 @@ def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         has_user = state.access is not None and not route.open_to_all
         user = get_user(request) if has_user else OWNER_USER
-        service, replicas = state.find_service(user), state.replicas
-        if replicas is None:
-            return await route.serve(request, service)
-        return await _serve_anywhere(route, request, service, (replicas, user))
+        with state.services.use(user) as service:
+            if state.replicas is None:
+                return await route.serve(request, service)
+            return await _serve_anywhere(route, request, service, (state.replicas, user))
 
     return handle
 

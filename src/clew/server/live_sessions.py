@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -13,19 +13,21 @@ from msgspec.structs import replace
 
 from clew.core.errors import SessionBusy
 from clew.core.events import Envelope
+from clew.core.ids import SessionId
 from clew.sdk.launch import launch
 from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_stores import ProjectStores
 from clew.sdk.replicas import ReplicaSession
+from clew.sdk.server_values import SessionRequest
 from clew.sdk.session import InteractiveSession
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.spec import SessionSpec
-from clew.server.errors import RequestError
 from clew.server.options import ServerOptions
+from clew.server.session_requests import apply_request, make_request_field, restore_request
+from clew.server.session_slots import SessionSlot, SessionSlots
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_CHECK = 30.0
 _MOST_FRAMES = 512
 _MOST_BYTES = 4 << 20
 """What encoded envelopes of one session may take."""
@@ -117,6 +119,7 @@ class LiveSessions:
         stores: Where the sessions are.
         tasks: Where they live.
         options: What sessions get that a client does not say, and the limits.
+        slots: How many may be open.
         clock: Seconds that only grow.
     """
 
@@ -125,6 +128,7 @@ class LiveSessions:
         stores: ProjectStores,
         tasks: TaskGroup,
         options: ServerOptions,
+        slots: SessionSlots,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -134,9 +138,7 @@ class LiveSessions:
         self._clock = clock
         self._open: dict[str, LiveSession] = {}
         self._opening: dict[str, anyio.Lock] = {}
-        self._places = 0
-        """Sessions that are open or being opened."""
-        tasks.start_soon(self._close_idle)
+        self._slots = slots
 
     def get(self, session_id: str) -> LiveSession | None:
         """Return a session if it is open."""
@@ -147,6 +149,15 @@ class LiveSessions:
         """Return the open sessions."""
         return tuple(self._open.values())
 
+    def close_idle(self) -> None:
+        """Have the sessions closed that nobody has used for long."""
+        now = self._clock()
+        for live in self.list_open():
+            if live.is_busy:
+                live.last_used = now
+            elif live.last_used < now - self._options.idle_seconds:
+                live.closing.set()
+
     @asynccontextmanager
     async def use(self, session_id: str) -> AsyncGenerator[LiveSession, None]:
         """Use a session, which is opened if need be; it stays open meanwhile.
@@ -156,23 +167,27 @@ class LiveSessions:
             SessionBusy: Another process has it open.
             RequestError: Too many sessions are open.
         """
-        live = await self._find(session_id)
-        live.users += 1
+        live = await self._acquire(session_id)
         try:
             yield live
         finally:
-            live.users -= 1
-            live.last_used = self._clock()
+            self._release(live)
 
-    async def create(self, spec: SessionSpec) -> LiveSession:
-        """Open a new session; `cwd` is relative to the server's folder.
+    @asynccontextmanager
+    async def create(self, request: SessionRequest) -> AsyncGenerator[LiveSession, None]:
+        """Open a new session and use it; `cwd` is relative to the server's folder.
 
         Raises:
             ConfigError: The folder is not served, or no model is known.
             RequestError: Too many sessions are open.
         """
-        folder = self.stores.check_folder(spec.cwd)
-        return await self._launch(replace(spec, cwd=str(folder)), self.stores.open(folder))
+        folder = self.stores.check_folder(request.cwd)
+        spec = apply_request(self._options.defaults, replace(request, cwd=str(folder)))
+        live = await self._launch(spec, self.stores.open(folder), make_request_field(request))
+        try:
+            yield live
+        finally:
+            self._release(live)
 
     async def close(self, session_id: str) -> bool:
         """Abort what runs in a session and close it; it stays stored. False if it was not open."""
@@ -195,57 +210,51 @@ class LiveSessions:
         live: LiveSession = await self._tasks.start(self._keep, client)
         return live
 
-    async def _find(self, session_id: str) -> LiveSession:
-        while (live := self._open.get(session_id)) is not None and live.closing.is_set():
-            await live.closed.wait()
-        if live is not None:
-            return live
+    async def _acquire(self, session_id: str) -> LiveSession:
+        """Return a session that counts as used, which is opened if need be."""
         lock = self._opening.setdefault(session_id, anyio.Lock())
         try:
             async with lock:
-                return self.get(session_id) or await self._reopen(session_id)
+                while (live := self._open.get(session_id)) is not None and live.closing.is_set():
+                    await live.closed.wait()
+                if live is None:
+                    return await self._reopen(session_id)
+                live.users += 1
+                return live
         finally:
-            if not lock.statistics().tasks_waiting:
+            # A task that waited owns it by now, and removes it.
+            if not lock.statistics().locked:
                 self._opening.pop(session_id, None)
+
+    def _release(self, live: LiveSession) -> None:
+        live.users -= 1
+        live.last_used = self._clock()
 
     async def _reopen(self, session_id: str) -> LiveSession:
         found = await self.stores.find(session_id)
-        # A stored session keeps its own model and mode.
-        spec = replace(
-            self._options.defaults,
-            cwd=found.record.cwd,
-            resume=session_id,
-            **dict.fromkeys(("provider", "base_url", "model", "permission_mode", "effort"), ""),
-            window=None,
-        )
-        return await self._launch(spec, found.place)
+        spec = restore_request(self._options.defaults, found.record)
+        return await self._launch(spec, found.place, {})
 
-    async def _launch(self, spec: SessionSpec, place: ProjectStore) -> LiveSession:
-        await self._make_room()
-        self._places += 1
+    async def _launch(
+        self, spec: SessionSpec, place: ProjectStore, fields: Mapping[str, object]
+    ) -> LiveSession:
+        """Open a session, which counts as used; `fields` are stored with it."""
+        slot = await self._slots.take()
         try:
-            live: LiveSession = await self._tasks.start(self._host, spec, place)
+            live: LiveSession = await self._tasks.start(self._host, spec, place, slot, fields)
         except BaseException:
-            self._places -= 1
+            slot.give_back()
             raise
         return live
 
-    async def _make_room(self) -> None:
-        """Close the session that was unused for longest, if there are too many."""
-        if self._places < self._options.max_sessions:
-            return
-        unused = [live for live in self._open.values() if not live.is_busy]
-        if not unused:
-            raise RequestError(
-                503,
-                f"{self._options.max_sessions} sessions are open and in use, which is the limit;"
-                " close one",
-                kind="TooManySessions",
-            )
-        await self.close(min(unused, key=lambda live: live.last_used).id)
-
     async def _host(
-        self, spec: SessionSpec, place: ProjectStore, *, task_status: TaskStatus[LiveSession]
+        self,
+        spec: SessionSpec,
+        place: ProjectStore,
+        slot: SessionSlot,
+        fields: Mapping[str, object],
+        *,
+        task_status: TaskStatus[LiveSession],
     ) -> None:
         """Open a session and keep it open until it is closed."""
         live: LiveSession | None = None
@@ -257,8 +266,13 @@ class LiveSessions:
                 services=_make_services(self._options),
             ) as launched:
                 await launched.save()
+                if fields:
+                    session_id = SessionId(launched.session.get_session_id())
+                    await place.store.annotate(session_id, fields)
                 replica = ReplicaSession(launched) if self._options.replica else None
-                live = self._register(launched.session, replica)
+                live = slot.live = self._register(launched.session, replica)
+                # Before anybody can close it to make room.
+                live.users += 1
                 if replica is not None:
                     await _continue_cut_run(replica, self._tasks)
                 task_status.started(live)
@@ -272,7 +286,7 @@ class LiveSessions:
             logger.exception("the session %s has failed", live.id)
         finally:
             if live is not None:
-                self._places -= 1
+                slot.give_back()
                 self._forget(live)
 
     async def _keep(
@@ -299,16 +313,6 @@ class LiveSessions:
         self._open.pop(live.id, None)
         live.closing.set()
         live.closed.set()
-
-    async def _close_idle(self) -> None:
-        while True:
-            await anyio.sleep(min(_LONGEST_CHECK, self._options.idle_seconds / 2))
-            now = self._clock()
-            for live in self.list_open():
-                if live.is_busy:
-                    live.last_used = now
-                elif live.last_used < now - self._options.idle_seconds:
-                    live.closing.set()
 
 
 def _make_services(options: ServerOptions) -> InteractiveOptions:

@@ -153,6 +153,10 @@ class Registry:
                 if after != before:
                     data = msgspec.json.format(msgspec.json.encode(after))
                     replace_file(self.file, data + b"\n", mode=_PRIVATE_FILE)
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                "the path of the plugin is not valid UTF-8; rename its folder, or move it"
+            ) from error
         except TimeoutError as error:
             raise ConfigError(
                 f"another process changes {self.file} and does not finish; try again"

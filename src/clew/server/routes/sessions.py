@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from aiohttp import web
 from anyio import to_thread
 from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
 
 from clew.core.errors import SessionNotFound
 from clew.core.ids import SessionId
@@ -90,10 +89,8 @@ async def _search(call: Call[SearchParams, Any]) -> list[FoundSession]:
 
 
 async def _create(call: Call[NoFields, SessionRequest]) -> SessionSnapshot:
-    wanted = {key: value for key, value in asdict(call.body).items() if value or key == "cwd"}
-    spec = replace(call.service.options.defaults, **wanted)
-    live = await call.service.sessions.create(spec)
-    return await live.client.snapshot()
+    async with call.service.sessions.create(call.body) as live:
+        return await live.client.snapshot()
 
 
 async def _open(call: Call[SessionParams, Any]) -> SessionSnapshot:
