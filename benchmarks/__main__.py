@@ -21,6 +21,7 @@ from benchmarks import (
     startup,
     strategies,
     summary_forms,
+    telemetry,
     token_priors,
     validity,
 )
@@ -28,6 +29,7 @@ from benchmarks import (
 BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "startup": startup.main,
     "overhead": overhead.main,
+    "telemetry": telemetry.main,
     "estimator": estimator.main,
     "token_priors": token_priors.main,
     "recall": recall.main,

@@ -7,17 +7,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 
 from clew.cli.mcp import run_mcp
 from clew.cli.mcp_arguments import add_mcp
 from clew.core.errors import ConfigError
 from clew.providers.scripted import ScriptedProvider
 from clew.sdk.mcp_memory import make_server
-from clew.sdk.session_store import ProjectStore
+from clew.sdk.session_store import ProjectStore, project_store
 from clew.session.session import Session
 from clew.stores.memory import MemoryStore
+from clew.stores.protocol import Store
 from tests.cli.test_config import Told
 from tests.config.folders import Folders
 
@@ -167,32 +169,31 @@ def test_the_settings_with_headers_are_private(clew: Clew, folders: Folders) -> 
     assert not stat.S_IMODE(mode) & 0o077
 
 
-@pytest.mark.anyio
-@pytest.mark.req("TOL-8")
-async def test_other_agents_read_the_sessions_of_a_folder(tmp_path: Path) -> None:
-    store = MemoryStore()
+async def start_conversation(store: Store, folder: Path) -> str:
+    """Store a session of two turns; returns its name."""
     provider = ScriptedProvider(["The port is 5433.", "Noted."])
-    async with Session(provider, model="m", store=store, cwd=tmp_path) as session:
+    async with Session(provider, model="m", store=store, cwd=folder) as session:
         await session.run("Which port does the database have?")
         await session.run("Remember it.")
-        name = session.session_id
-    place = ProjectStore(store=store, folder=str(tmp_path))
+        return session.session_id
 
-    async with Client(make_server(place)) as client:
-        listed = (await client.list_tools()).tools
 
-        async def call(tool: str, **arguments: object) -> str:
-            result = await client.call_tool(tool, arguments)
-            return "".join(getattr(block, "text", "") for block in result.content)
+async def check_memory(client: Client, name: str) -> None:
+    """Check every tool of the server, about the session of that name."""
+    listed = (await client.list_tools()).tools
 
-        sessions = json.loads(await call("list_sessions"))
-        hits = json.loads(await call("search_sessions", query="database port"))
-        read = await call("recall", text="#3", session=name)
-        state = json.loads(await call("context_state", session=name))
-        preview = await call("preview_compaction", session=name)
-        messages = [{"role": "user", "content": f"message {n} " * 50} for n in range(40)]
-        fitted = json.loads(await call("fit_messages", messages=messages, max_tokens=2_000))
-        wrong = await call("context_state", session="nothing")
+    async def call(tool: str, **arguments: object) -> str:
+        result = await client.call_tool(tool, arguments)
+        return "".join(getattr(block, "text", "") for block in result.content)
+
+    sessions = json.loads(await call("list_sessions"))
+    hits = json.loads(await call("search_sessions", query="database port"))
+    read = await call("recall", text="#3", session=name)
+    state = json.loads(await call("context_state", session=name))
+    preview = await call("preview_compaction", session=name)
+    messages = [{"role": "user", "content": f"message {n} " * 50} for n in range(40)]
+    fitted = json.loads(await call("fit_messages", messages=messages, max_tokens=2_000))
+    wrong = await call("context_state", session="nothing")
 
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
     assert [one["id"] for one in sessions] == [name]
@@ -202,3 +203,35 @@ async def test_other_agents_read_the_sessions_of_a_folder(tmp_path: Path) -> Non
     assert "nothing can be compacted" in preview
     assert fitted["report"]["tokens_after"] <= 2_000
     assert wrong.startswith("Error: no session matches nothing")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("TOL-8")
+async def test_other_agents_read_the_sessions_of_a_folder(tmp_path: Path) -> None:
+    store = MemoryStore()
+    name = await start_conversation(store, tmp_path)
+    place = ProjectStore(store=store, folder=str(tmp_path))
+
+    async with Client(make_server(place)) as client:
+        await check_memory(client, name)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("TOL-8")
+async def test_clew_mcp_serve_offers_the_sessions_over_stdio(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    environ = {"HOME": str(tmp_path), "CLEW_HOME": str(tmp_path / "clew"), "PATH": "/usr/bin:/bin"}
+    place = project_store(project, environ)
+    name = await start_conversation(place.store, project)
+    await place.store.aclose()
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "clew.cli", "mcp", "serve"],
+        cwd=project,
+        env=environ,
+    )
+
+    with anyio.fail_after(60):
+        async with Client(command) as client:
+            await check_memory(client, name)

@@ -310,6 +310,28 @@ async def test_a_successor_does_not_repeat_a_command_that_had_begun(
         assert "outcome unknown" in cluster.model.bodies[-1].decode()
 
 
+async def test_two_replicas_that_open_a_session_at_once_agree_on_one(
+    tmp_path: Path, postgres: Server
+) -> None:
+    async with run_cluster(tmp_path, postgres, text_response("Hi")) as cluster:
+        first, second = await cluster.start("first"), await cluster.start("second")
+        session_id = (await first.client.create(SessionRequest())).session_id
+        numbers: set[int] = set()
+
+        async def open_there(replica: Replica) -> None:
+            session = await replica.client.open(session_id)
+            numbers.add((await session.snapshot()).seq)
+
+        for _ in range(2):
+            numbers.clear()
+            await second.client.close(session_id)
+            async with anyio.create_task_group() as tasks:
+                for replica in (first, second, first, second):
+                    tasks.start_soon(open_there, replica)
+
+            assert len(numbers) == 1
+
+
 async def test_commands_and_sockets_reach_a_session_of_another_replica(
     tmp_path: Path, postgres: Server
 ) -> None:

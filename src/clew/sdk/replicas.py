@@ -60,8 +60,7 @@ def find_replicas(place: ProjectStore) -> ReplicaStore:
     found: ReplicaStore | None = getattr(place.store, "replicas", None)
     if found is None:
         raise ConfigError(
-            "replicas share a PostgreSQL database; name it: clew --store postgresql://… serve, or"
-            " CLEW_STORE=postgresql://…"
+            "replicas share a PostgreSQL database: set CLEW_STORE=postgresql://…, the same for all"
         )
     return found
 

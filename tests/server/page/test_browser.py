@@ -180,3 +180,53 @@ def _cut_streams(site: Site) -> None:
     for request in site.api.server.state.streams._open.values():
         if request.transport is not None:
             request.transport.abort()
+
+
+def test_a_session_that_was_closed_is_opened_by_the_user_alone(start: Start) -> None:
+    stalled = ScriptedResponse(steps=[delta(content="I begin"), Stall()])
+    site = start(stalled, text_response("Again."))
+    session = site.create()
+    page = site.open(f"/#/s/{session}")
+    page.locator(".connection.live").wait_for()
+    _send(page, "First")
+    page.get_by_text("I begin").wait_for()
+    sessions = site.api.server.state.find_service().sessions
+
+    site.call("POST", f"/sessions/{session}/close")
+    page.locator(".connection.closed").wait_for()
+    page.get_by_text("interrupted; what has arrived is kept").wait_for()
+    assert sessions.get(session) is None
+    _send(page, "Second")
+    page.get_by_text("Again.").wait_for()
+    page.locator(".connection.live").wait_for(state="attached")
+
+    site.call("POST", f"/sessions/{session}/close")
+    page.get_by_role("button", name="Open again").click()
+    page.locator(".connection.live").wait_for(state="attached")
+    assert sessions.get(session) is not None
+    assert page.locator(".prompt-text").all_inner_texts() == ["First", "Second"]
+
+
+def test_a_session_is_forked_and_the_copy_deleted(start: Start) -> None:
+    site = start(text_response("Hello."))
+    session = site.create(name="Original")
+    site.say(session, "Hi")
+    page = site.open(f"/#/s/{session}")
+    page.get_by_text("Hello.").wait_for()
+
+    page.keyboard.press("f")
+    page.wait_for_url(lambda url: session not in url)
+    page.get_by_text("Hello.").wait_for()
+    page.locator(".connection.live").wait_for(state="attached")
+    page.keyboard.press("x")
+    page.get_by_role("button", name="Keep it").click()
+    page.locator("dialog").wait_for(state="detached")
+    page.get_by_label("Delete the session").click()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator(".home").wait_for()
+
+    page.locator(".sessions li").filter(has_text="Original").first.wait_for()
+    left = site.call("GET", "/sessions")["sessions"]
+    assert [one["id"] for one in left] == [session]

@@ -84,8 +84,8 @@ export const api = {
   createSession: (body = {}) => call("/sessions", { method: "POST", body }),
   /** @param {string} id */
   snapshot: (id) => call(session(id)),
-  /** @param {string} id */
-  deleteSession: (id) => call(session(id), { method: "DELETE" }),
+  /** Delete a session, also while it is used: this page follows it. @param {string} id */
+  deleteSession: (id) => call(`${session(id)}${query({ force: true })}`, { method: "DELETE" }),
   /** @param {string} id @param {object} body */
   fork: (id, body) => call(`${session(id)}/fork`, { method: "POST", body }),
   /** @param {string} id @param {number} after @param {number} limit */

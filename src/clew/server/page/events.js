@@ -44,7 +44,7 @@ function parseMessage(text) {
 export const backOff = (attempt) => Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** attempt);
 
 /**
- * Follow the events of a session until `stop` is called.
+ * Follow the events of a session until it is closed or `stop` is called.
  *
  * @param {string} sessionId
  * @param {{
@@ -52,10 +52,12 @@ export const backOff = (attempt) => Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** a
  *   onEnvelopes: (envelopes: any[]) => void,
  *   onState: (state: "connecting" | "live" | "offline", error?: ApiError) => void,
  *   onExpired: () => Promise<void>,
- * }} handlers `after` is the newest event that the page has; `onExpired` takes a new snapshot.
+ *   onEnd: () => void,
+ * }} handlers `after` is the newest event that the page has; `onExpired` takes a new snapshot;
+ *   `onEnd` is told that the session was closed: the next request would open it again.
  * @returns {{stop: () => void}}
  */
-export function followEvents(sessionId, { after, onEnvelopes, onState, onExpired }) {
+export function followEvents(sessionId, { after, onEnvelopes, onState, onExpired, onEnd }) {
   const stopped = new AbortController();
   /** @type {() => void} */
   let wake = () => {};
@@ -80,13 +82,18 @@ export function followEvents(sessionId, { after, onEnvelopes, onState, onExpired
     while (!stopped.signal.aborted) {
       try {
         onState("connecting");
-        await readStream(sessionId, after(), stopped.signal, {
+        const hasEnded = await readStream(sessionId, after(), stopped.signal, {
           onOpen: () => {
             attempt = 0;
             onState("live");
           },
           onEnvelopes,
         });
+        if (hasEnded) {
+          stop();
+          onEnd();
+          return;
+        }
       } catch (error) {
         if (stopped.signal.aborted) return;
         const failure = error instanceof ApiError ? error : new ApiError("the connection was lost");
@@ -102,19 +109,18 @@ export function followEvents(sessionId, { after, onEnvelopes, onState, onExpired
       attempt += 1;
     }
   };
-  run();
-  return {
-    stop() {
-      stopped.abort();
-      wake();
-      window.removeEventListener("online", onWake);
-      document.removeEventListener("visibilitychange", onWake);
-    },
+  const stop = () => {
+    stopped.abort();
+    wake();
+    window.removeEventListener("online", onWake);
+    document.removeEventListener("visibilitychange", onWake);
   };
+  run();
+  return { stop };
 }
 
 /**
- * Read one connection to its end.
+ * Read one connection to its end. Returns whether the session was closed.
  * @param {string} sessionId @param {number} after @param {AbortSignal} stopped
  * @param {{onOpen: () => void, onEnvelopes: (envelopes: any[]) => void}} handlers
  */
@@ -132,10 +138,12 @@ async function readStream(sessionId, after, stopped, { onOpen, onEnvelopes }) {
     const reader = response.body.getReader();
     for (;;) {
       const { value, done } = await reader.read();
-      if (done) return;
+      if (done) return false;
       clearTimeout(timer);
       timer = setTimeout(() => silence.abort(), SILENCE);
-      deliver(parse(decoder.decode(value, { stream: true })), onEnvelopes);
+      const messages = parse(decoder.decode(value, { stream: true }));
+      deliver(messages, onEnvelopes);
+      if (messages.some((one) => one.event === "stream_end")) return true;
     }
   } finally {
     clearTimeout(timer);

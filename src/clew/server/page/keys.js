@@ -15,6 +15,8 @@ export const SHORTCUTS = [
   { keys: "1 – 4", does: "chat, journal, agents, simulator", group: "Views" },
   { keys: "/", does: "search sessions", group: "Views" },
   { keys: "o", does: "open a new session", group: "Views" },
+  { keys: "f", does: "fork the session: continue in a copy", group: "Views" },
+  { keys: "x", does: "delete the session, after a question", group: "Views" },
   { keys: "d", does: "dark, light, or as the system", group: "Views" },
   { keys: "?", does: "this help", group: "Views" },
 ];

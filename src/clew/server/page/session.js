@@ -13,6 +13,7 @@ import { addBlock, applyEvent, emptyTranscript, joinSession, prependHistory } fr
 
 const PAGE = 150;
 const LARGEST = 1_000;
+const READ_DELAY = 100; // A session that is being closed sends its last entries, and then its end.
 const now = () => Date.now() / 1000;
 
 /** @typedef {ReturnType<typeof openSession>} OpenSession */
@@ -29,7 +30,7 @@ function emptyState(id) {
     /** @type {any} */ context: null,
     transcript: emptyTranscript(),
     timeline: EMPTY_TIMELINE,
-    /** @type {"connecting" | "live" | "offline"} */ connection: "connecting",
+    /** @type {"connecting" | "live" | "offline" | "closed"} */ connection: "connecting",
     /** @type {ApiError | null} */ failure: null,
     isLoaded: false,
     isLoadingOlder: false,
@@ -74,6 +75,9 @@ export function openSession(id) {
     await loadTimeline();
   }
 
+  /** Return whether reading more would open a session that was closed. */
+  const isOver = () => isClosed || store.get().connection === "closed";
+
   let isReading = false;
   let isStale = false;
   /** Read the points that are new; calls while one is under way are answered together. */
@@ -86,6 +90,7 @@ export function openSession(id) {
     try {
       do {
         isStale = false;
+        if (isOver()) return;
         const page = await api.timeline(id, store.get().timeline.last);
         if (isClosed) return;
         store.update((state) => ({ ...state, timeline: addToTimeline(state.timeline, page), revision: state.revision + 1 }));
@@ -99,6 +104,7 @@ export function openSession(id) {
   }
 
   async function loadContext() {
+    if (isOver()) return;
     const context = await attempt(() => api.context(id));
     if (context && !isClosed) change({ context });
   }
@@ -126,26 +132,38 @@ export function openSession(id) {
       }
       return { ...state, ...changed, transcript, context };
     });
-    if (mustRead) loadTimeline();
-    if (isChanged) loadContext();
+    if (mustRead) setTimeout(loadTimeline, READ_DELAY);
+    if (isChanged) setTimeout(loadContext, READ_DELAY);
     if (isListed) listRevision.update((count) => count + 1);
   }
 
-  load()
-    .then(() => {
-      if (isClosed) return;
-      stream = followEvents(id, {
-        after: () => store.get().transcript.seq,
-        onEnvelopes: receive,
-        onState: (connection, failure) => change({ connection, ...(failure ? { failure } : { failure: null }) }),
-        onExpired: load,
-      });
-    })
-    .catch((error) => change({ connection: "offline", failure: error }));
+  /** Take a snapshot and follow the events after it; this opens a session that is closed. */
+  async function connect() {
+    change({ connection: "connecting" });
+    try {
+      await load();
+    } catch (error) {
+      const failure = /** @type {ApiError} */ (error);
+      change({ connection: store.get().isLoaded ? "closed" : "offline", failure });
+      throw error;
+    }
+    if (isClosed) return;
+    stream = followEvents(id, {
+      after: () => store.get().transcript.seq,
+      onEnvelopes: receive,
+      onState: (connection, failure) => change({ connection, failure: failure ?? null }),
+      onExpired: load,
+      onEnd: () => change({ connection: "closed", failure: null }),
+    });
+  }
+  connect().catch((error) => {
+    if (!(error instanceof ApiError)) throw error;
+  });
 
-  /** Run an action; a failure becomes a notice in the transcript. @template T @param {() => Promise<T>} action @returns {Promise<T | null>} */
+  /** Run an action, which opens a closed session again; a failure becomes a notice in the transcript. @template T @param {() => Promise<T>} action @returns {Promise<T | null>} */
   async function attempt(action) {
     try {
+      if (store.get().connection === "closed") await connect();
       return await action();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -165,6 +183,8 @@ export function openSession(id) {
     attempt,
     say,
     reloadTimeline: loadTimeline,
+    /** Open the session again if it was closed. */
+    reopen: () => attempt(async () => {}),
     /**
      * Load the page of the history before the oldest block, or all back to an entry.
      * @param {number} [entry]

@@ -15,6 +15,7 @@ import { Icon } from "./icons.js";
 import { Journal } from "./journal.js";
 import { Preview } from "./preview.js";
 import { Report } from "./report.js";
+import { DeleteDialog, forkSession } from "./session_actions.js";
 import { Simulator } from "./simulator.js";
 import { ContextWindow } from "./window.js";
 
@@ -28,6 +29,7 @@ const MODES = { default: "Ask before changes", acceptEdits: "Accept edits", plan
 export function SessionView({ session, tab, onMenu, onNew }) {
   const [report, setReport] = useState(0);
   const [isPreviewing, setPreviewing] = useState(false);
+  const [isDeleting, setDeleting] = useState(false);
   const [jump, setJump] = useState({ entry: 0, count: 0 });
   const failure = useStore(session.store, (state) => (state.isLoaded ? null : state.failure));
   const actions = useMemo(() => makeActions(session, { setReport, setJump, onNew }), [session]);
@@ -37,10 +39,16 @@ export function SessionView({ session, tab, onMenu, onNew }) {
       "[": () => setReport((now) => nextReport(session, now, -1)),
       "]": () => setReport((now) => nextReport(session, now, 1)),
       k: () => setPreviewing(true),
+      f: () => forkSession(session),
+      x: () => setDeleting(true),
       Escape: (event) => onEscape(event, session, report, setReport),
     }),
     [session, report],
   );
+  useEffect(() => {
+    // What is shown next reads from the session.
+    if (session.store.get().connection === "closed") session.reopen();
+  }, [tab, report, isPreviewing]);
   if (failure) {
     return html`
       <header class="topbar"><button type="button" class="ghost icon-button menu" onClick=${onMenu} aria-label="Sessions"><${Icon} name="menu" /></button></header>
@@ -49,7 +57,7 @@ export function SessionView({ session, tab, onMenu, onNew }) {
   }
   return html`
     <div class=${`session ${report ? "with-report" : ""}`}>
-      <${Header} session=${session} onMenu=${onMenu} />
+      <${Header} session=${session} onMenu=${onMenu} onDelete=${() => setDeleting(true)} />
       <${ContextWindow} session=${session} selected=${report} onMark=${(/** @type {number} */ id) => setReport(id === report ? 0 : id)} onCall=${actions.jumpTo} onCompact=${() => setPreviewing(true)} />
       <div class="tabs" role="tablist" aria-label="Views of the session">
         ${TABS.map((name) => html`<button type="button" role="tab" id=${`tab-${name}`} aria-selected=${tab === name} aria-controls="view" tabindex=${tab === name ? 0 : -1} onClick=${() => navigate({ tab: name })} onKeyDown=${moveTab}>${LABELS[/** @type {"chat"} */ (name)]}</button>`)}
@@ -62,6 +70,7 @@ export function SessionView({ session, tab, onMenu, onNew }) {
       </div>
       ${report > 0 && html`<${Report} key=${report} session=${session} entry=${report} actions=${actions} onClose=${() => setReport(0)} />`}
       ${isPreviewing && html`<${Preview} session=${session} actions=${actions} onClose=${() => setPreviewing(false)} />`}
+      ${isDeleting && html`<${DeleteDialog} session=${session} onClose=${() => setDeleting(false)} />`}
     </div>
   `;
 }
@@ -140,14 +149,12 @@ function useName(session) {
   return name || oneLine(title || first, 70) || "New session";
 }
 
-/** @param {{session: OpenSession, onMenu: () => void}} props */
-function Header({ session, onMenu }) {
+/** @param {{session: OpenSession, onMenu: () => void, onDelete: () => void}} props */
+function Header({ session, onMenu, onDelete }) {
   const name = useName(session);
   const model = useStore(session.store, (state) => state.model);
   const mode = useStore(session.store, (state) => state.mode);
   const cwd = useStore(session.store, (state) => state.cwd);
-  const connection = useStore(session.store, (state) => state.connection);
-  const failure = useStore(session.store, (state) => state.failure);
   const [isRenaming, setRenaming] = useState(false);
   const rename = async (/** @type {any} */ event) => {
     const wanted = event.target.value.trim();
@@ -160,7 +167,7 @@ function Header({ session, onMenu }) {
       ${isRenaming
         ? html`<input class="rename" aria-label="Name of the session" value=${session.store.get().name} ref=${(/** @type {any} */ one) => one?.focus()} onBlur=${rename} onKeyDown=${(/** @type {any} */ event) => { if (event.key === "Enter") rename(event); if (event.key === "Escape") { event.stopPropagation(); setRenaming(false); } }} />`
         : html`<h1 title=${name}><button type="button" class="plain" onClick=${() => setRenaming(true)} title="Rename">${name}</button></h1>`}
-      <span class=${`connection ${connection}`} role="status" title=${failure?.message ?? connection}><span class="dot"></span><span class="connection-text">${connection === "live" ? "live" : connection === "connecting" ? "connecting" : (failure?.message ?? "offline")}</span></span>
+      <${Connection} session=${session} />
       <span class="facts">
         <span class="fact cwd" title=${cwd}>${shortPath(cwd, 2)}</span>
         <${ModelChoice} session=${session} model=${model} />
@@ -168,8 +175,23 @@ function Header({ session, onMenu }) {
           ${Object.entries(MODES).map(([value, label]) => html`<option value=${value} selected=${value === mode}>${label}</option>`)}
         </select>
         <a class="fact" href=${api.exportAddress(session.id, "markdown")} download=${`${session.id}.md`}>Export</a>
+        <button type="button" class="ghost icon-button" aria-label="Fork the session" title="Fork the session: continue in a copy (f)" onClick=${() => forkSession(session)}><${Icon} name="fork" /></button>
+        <button type="button" class="ghost icon-button" aria-label="Delete the session" title="Delete the session (x)" onClick=${onDelete}><${Icon} name="trash" /></button>
       </span>
     </header>
+  `;
+}
+
+/** Whether events arrive, and a way to open a session that was closed. @param {{session: OpenSession}} props */
+function Connection({ session }) {
+  const connection = useStore(session.store, (state) => state.connection);
+  const failure = useStore(session.store, (state) => state.failure);
+  const words = connection === "offline" ? (failure?.message ?? connection) : connection;
+  return html`
+    <span class=${`connection ${connection}`} role="status" title=${failure?.message ?? connection}>
+      <span class="dot"></span><span class="connection-text">${words}</span>
+      ${connection === "closed" && html`<button type="button" class="link" title="A message opens the session too" onClick=${session.reopen}>Open again</button>`}
+    </span>
   `;
 }
 
