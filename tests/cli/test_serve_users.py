@@ -38,6 +38,12 @@ def test_a_user_is_added_listed_and_removed(home: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("flags", [("--continue",), ("-r", "x"), ("--fork", "x")])
+def test_flags_that_name_one_session_are_refused(flags: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="clients choose a session"):
+        run_serve(parse_arguments([*flags, "serve"]))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

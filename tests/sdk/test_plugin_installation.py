@@ -395,6 +395,38 @@ async def test_a_session_has_every_action(dialog: Dialog, tmp_path: Path) -> Non
     ]
 
 
+async def test_a_folder_that_is_both_and_one_that_only_an_entry_describes_are_validated(
+    dialog: Dialog, tmp_path: Path
+) -> None:
+    both = make_plugin(tmp_path / "both")
+    write(both / "plugins" / "some-lsp" / "README.md", "nothing else")
+    entry = {"name": "some-lsp", "source": "./plugins/some-lsp", "strict": False}
+    content = {"name": "shop", "plugins": [entry]}
+    write(both / MARKETPLACE_FILE, json.dumps(content))
+
+    said = await dialog("validate", str(both))
+
+    assert said.startswith("the marketplace shop lists 1 plugin\nboth 1 is a plugin; it adds:\n")
+    described = await dialog("validate", str(both / "plugins" / "some-lsp"))
+    assert described.startswith("some-lsp is a plugin; it adds:\n")
+
+
+async def test_a_name_that_people_trust_is_reserved_for_its_owner(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    content = {"name": "claude-plugins-official", "plugins": []}
+    write(tmp_path / "shop" / MARKETPLACE_FILE, json.dumps(content))
+    commit_folder(tmp_path / "shop")
+    source = {"source": {"source": "directory", "path": str(tmp_path / "shop")}}
+    settings = {"extraKnownMarketplaces": {"claude-plugins-official": source}}
+    write(tmp_path / "home/.clew/settings.json", json.dumps(settings))
+
+    with pytest.raises(ConfigError, match=r"reserved for repositories of github\.com/anthropics"):
+        await plugins.add_marketplace(f"file://{tmp_path / 'shop'}")
+    with pytest.raises(ConfigError, match=r"reserved for repositories of github\.com/anthropics"):
+        await install(plugins, "x@claude-plugins-official")
+
+
 @pytest.mark.skipif(not ARCHIVE.exists(), reason="the archive of real plugins is not here")
 async def test_real_marketplaces_are_added_searched_and_installed_from(
     plugins: Plugins, tmp_path: Path

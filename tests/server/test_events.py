@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.events import Warned
-from clew.server.event_stream import EVENT_STREAM
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.route import BASE
 from clew.testing.fake_openai import Stall, delta, text_response
 from clew.testing.server import ScriptedResponse

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from clew.server.event_stream import EVENT_STREAM
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.openapi import make_document
 from clew.server.route import BASE, JSON, AnyRoute, fill_example
 from clew.server.routes import ROUTES

@@ -64,8 +64,11 @@ async def test_the_server_ends_at_once_with_many_open_streams(tmp_path: Path) ->
                 tmp_path, *("--base-url", model.url, "--model", "gpt-4o"), "serve", "--port", "0"
             ) as process,
         ):
-            url = await read_output(process, r"open (http://127\.0\.0\.1:\d+)/login\?code=")
-            token = (tmp_path / "clew" / "server.token").read_text().strip()
+            text = await read_output(process, r"token in \S+\n")
+            (url,) = re.findall(r"open (http://127\.0\.0\.1:\d+)/login\?code=", text)
+            (token_file,) = re.findall(r"token in (\S+)\n", text)
+            assert token_file == str(tmp_path / "clew" / "server.token")
+            token = Path(token_file).read_text().strip()
             ended: list[bool] = []
             async with aiohttp.ClientSession(
                 headers={"Authorization": f"Bearer {token}"},

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from clew.server.access import AccessOptions, Limits
-from clew.server.event_stream import EVENT_STREAM
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.route import BASE
 from clew.server.routes import ROUTES
 from tests.server.places import serving

@@ -119,6 +119,10 @@ async def test_a_fork_has_the_entries_up_to_the_one_that_was_named(tmp_path: Pat
         fork = await api.call("POST", place, {"at": middle, "name": "copy"}, status=201)
         history = await api.call("GET", f"/sessions/{fork['session_id']}/history")
 
+        for wrong in (-1, 0, 99_999):
+            await api.call("POST", place, {"at": wrong}, status=400)
+        assert len((await api.call("GET", "/sessions"))["sessions"]) == 2
+
     assert fork["name"] == "copy"
     said = [item["data"].get("content") for item in history if item["category"] == "chat"]
     assert said == ["first", "one"]
@@ -337,6 +341,14 @@ async def test_the_metrics_count_what_happens(tmp_path: Path) -> None:
 
     assert "clew_sessions_open 1" in text
     assert 'path="/api/v1/sessions/{session_id}",status="404"} 1' in text
+
+
+async def test_the_agents_are_those_of_the_store_that_the_server_was_given(tmp_path: Path) -> None:
+    (tmp_path / "broken.db").write_bytes(b"not a database" * 1_000)
+    async with serving(tmp_path, spec={"store": str(tmp_path / "broken.db")}) as api:
+        error = await api.call("GET", "/roster", status=503)
+
+    assert "broken.db" in error["message"]
 
 
 def _list_tools(request: dict[str, Any]) -> set[str]:

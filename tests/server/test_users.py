@@ -15,6 +15,7 @@ from msgspec import Struct
 from clew.server.access import AccessOptions, Limits, UsersFile
 from clew.server.route import BASE, AnyRoute
 from clew.server.routes import ROUTES
+from tests.server.access.guarded_app import read_audit
 from tests.server.places import Api, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("SRV-3")]
@@ -135,6 +136,15 @@ async def test_the_limit_on_open_sessions_counts_those_of_all_users(tmp_path: Pa
 
         assert opened == [theirs]
         assert (await _ask(api, users["owner"], f"GET /sessions/{mine}"))[0] == 200
+
+
+async def test_the_audit_log_names_the_session_of_a_command(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    async with serving(tmp_path, access=AccessOptions(token=OWNER_TOKEN, audit_file=log)) as api:
+        session = await api.open()
+        await api.call("POST", "/commands/help", {"session_id": session})
+
+    assert read_audit(log)[-1].session == session
 
 
 async def test_what_an_idle_user_had_open_is_given_back(tmp_path: Path) -> None:

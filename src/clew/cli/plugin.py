@@ -166,8 +166,8 @@ def _show(plugins: Plugins, arguments: Namespace) -> PluginReply:
     return plugin_actions.show(plugins, arguments.name)
 
 
-def _validate(plugins: Plugins, arguments: Namespace) -> PluginReply:
-    return plugin_actions.validate(plugins, Path(arguments.path))
+def _validate(_: Plugins, arguments: Namespace) -> PluginReply:
+    return plugin_actions.validate(Path(arguments.path))
 
 
 def _add_marketplace(plugins: Plugins, arguments: Namespace) -> PluginReply:

@@ -8,6 +8,7 @@ import signal
 import sys
 import webbrowser
 from argparse import Namespace
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -37,7 +38,12 @@ _TLS_NOTE = (
     "WARNING: other machines can reach this address, and HTTP is not encrypted: put a proxy with"
     " TLS in front (see docs/server-access.md for Caddy and nginx), or use --host 127.0.0.1"
 )
-_TOKEN_PLACE = f"~/.clew/{TOKEN_FILE}"
+_SESSION_FLAGS = {
+    "latest": "--continue",
+    "resume": "--resume",
+    "fork": "--fork",
+    "connect": "--connect",
+}
 
 
 def run_serve(arguments: Namespace) -> int:
@@ -62,7 +68,8 @@ async def _serve(options: ServerOptions, open_page: bool) -> int:  # noqa: FBT00
             roots = ", ".join(options.roots or (options.defaults.cwd,))
             write_err(f"serving sessions of {sanitize_line(roots, _SHOWN)}")
             write_err(f"open {(link := server.make_login_link())}  (works once)")
-            write_err(f"API: {server.url}/api/v1/openapi.json, token in {_TOKEN_PLACE}")
+            token_file = sanitize_line(str(_find_token(options.environ)), _SHOWN)
+            write_err(f"API: {server.url}/api/v1/openapi.json, token in {token_file}")
             if not is_loopback(options.host):
                 write_err(_TLS_NOTE)
             write_err("Ctrl-C stops the server; sessions stay stored")
@@ -73,14 +80,29 @@ async def _serve(options: ServerOptions, open_page: bool) -> int:  # noqa: FBT00
     return 0
 
 
+def _find_token(environ: Mapping[str, str]) -> Path:
+    return Homes.of(environ).clew / TOKEN_FILE
+
+
+def _refuse_session_flags(arguments: Namespace) -> None:
+    """Refuse flags that name one session: the server has all of them."""
+    for name, flag in _SESSION_FLAGS.items():
+        if getattr(arguments, name) not in (None, False):
+            raise ConfigError(
+                f"{flag} does nothing for `clew serve`: clients choose a session, or copy one; use"
+                " the page, or clew --connect URL --resume ID"
+            )
+
+
 def _make_options(arguments: Namespace) -> ServerOptions:
+    _refuse_session_flags(arguments)
     roots = tuple(str(Path(root).expanduser().absolute()) for root in arguments.root)
     for root in roots:
         if not Path(root).is_dir():
             raise ConfigError(f"--root {sanitize_line(root, _SHOWN)} is not a folder")
     environ = own_environment(arguments) or os.environ
     home = Homes.of(environ).clew
-    token_file = home / TOKEN_FILE
+    token_file = _find_token(environ)
     access = AccessOptions(
         token=replace_token(token_file) if arguments.new_token else load_token(token_file),
         users_file=home / USERS_FILE,

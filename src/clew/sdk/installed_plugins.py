@@ -1,7 +1,6 @@
 """The installed plugins, as they are in one folder: list, find, switch and remove them."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,10 +11,9 @@ from clew.extensions.plugins.active import PluginSwitches, choose_active, is_act
 from clew.extensions.plugins.installer import Installer
 from clew.extensions.plugins.registry import InstalledPlugin, Scope
 from clew.extensions.plugins.summary import PluginSummary, summarize
-from clew.sdk.active_plugins import find_switches, name_project, plugin_folder
-from clew.sdk.folders import Homes
+from clew.sdk.active_plugins import find_switches
 from clew.sdk.session_plugins import data_folder
-from clew.sdk.settings import load_project_settings
+from clew.sdk.settings import LoadedSettings
 
 
 class PluginRow(Struct, frozen=True, kw_only=True):
@@ -36,23 +34,17 @@ class InstalledPlugins:
     """The plugins of the user and of one folder. All methods block.
 
     Args:
-        cwd: The folder.
-        environ: Environment variables; those of the process by default.
-        homes: The user's folders; by default those that the environment names.
+        installer: Reads and changes the registry.
+        project: The path that the registry has for the folder.
+        load: Reads the settings that apply in the folder.
     """
 
     def __init__(
-        self,
-        cwd: Path,
-        environ: Mapping[str, str] | None = None,
-        *,
-        homes: Homes | None = None,
+        self, installer: Installer, project: str, load: Callable[[], LoadedSettings]
     ) -> None:
-        self._cwd = cwd
-        self._environ = os.environ if environ is None else environ
-        self._homes = homes or Homes.of(self._environ)
-        self._project = name_project(self._homes, cwd)
-        self._installer = Installer(plugin_folder(self._homes))
+        self._installer = installer
+        self._project = project
+        self._load = load
 
     def list(self) -> Sequence[PluginRow]:
         """Return the plugins of the user and of this folder, sorted by name.
@@ -116,7 +108,7 @@ class InstalledPlugins:
             ConfigError: The registry cannot be written.
         """
         self._installer.remove(plugin)
-        data = data_folder(self._homes, plugin.id)
+        data = data_folder(self._installer.registry.folder, plugin.id)
         return data if data.is_dir() else None
 
     def set_enabled(self, plugin: InstalledPlugin, *, enabled: bool) -> PluginRow:
@@ -129,7 +121,7 @@ class InstalledPlugins:
         return next(row for row in self.list() if row.plugin.place == plugin.place)
 
     def _find_switches(self) -> PluginSwitches:
-        return find_switches(load_project_settings(self._cwd, self._homes, self._environ))
+        return find_switches(self._load())
 
     def _describe(
         self, plugin: InstalledPlugin, switches: PluginSwitches, *, active: bool

@@ -24,10 +24,12 @@ from clew.sdk.plugins import (
     Preparation,
     ReadMarketplace,
     Scope,
+    Validated,
     describe_source,
     format_change,
     format_summary,
 )
+from clew.sdk.plugins import validate as read_validated
 
 _MAX_TEXT = 100
 _MAX_OFFERS = 40
@@ -204,24 +206,31 @@ def show(plugins: Plugins, name: str) -> PluginReply:
     )
 
 
-def validate(plugins: Plugins, path: Path) -> PluginReply:
+def validate(path: Path) -> PluginReply:
     """Check a plugin or a marketplace in a folder, for its author."""
-    found = plugins.validate(path)
+    replies = [_report_validated(one) for one in read_validated(path)]
+    data = {key: value for one in replies for key, value in one.data.items()}
+    problems = [problem for one in replies for problem in one.data["problems"]]
+    return PluginReply(
+        lines=tuple(line for one in replies for line in one.lines),
+        data={**data, "problems": problems},
+        success=not problems,
+    )
+
+
+def _report_validated(found: Validated) -> PluginReply:
     if isinstance(found, Marketplace):
         problems = [*found.problems]
         problems += (f"{one.name}: {one.problem}" for one in found.plugins if one.problem)
         lines = [f"the marketplace {found.name} lists {pluralize(len(found.plugins), 'plugin')}"]
         lines += (f"  {sanitize_line(one, 300)}" for one in problems)
         return PluginReply(
-            lines=tuple(lines),
-            data={"marketplace": found.name, "problems": problems},
-            success=not problems,
+            lines=tuple(lines), data={"marketplace": found.name, "problems": problems}
         )
-    lines = [f"{found.name} {found.version}".rstrip() + " is a plugin; it adds:"]
+    head = f"{found.name} {found.version}".rstrip() + " is a plugin; it adds:"
     return PluginReply(
-        lines=(*lines, *format_summary(found)),
+        lines=(head, *format_summary(found)),
         data={"adds": msgspec.to_builtins(found), "problems": list(found.warnings)},
-        success=not found.warnings,
     )
 
 

@@ -94,7 +94,7 @@ class PluginDialog:
                 enabled = action == "enable"
                 return plugin_actions.switch(plugins, name, enabled=enabled, scope=scope)
             case ["validate", *paths] if len(paths) <= 1:
-                return plugin_actions.validate(plugins, self._cwd / (paths[0] if paths else "."))
+                return plugin_actions.validate(self._cwd / (paths[0] if paths else "."))
             case _:
                 raise SessionError(_usage(words))
 

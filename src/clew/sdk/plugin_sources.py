@@ -5,8 +5,8 @@ from pathlib import Path
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
-    GitSource,
     PathSource,
+    Source,
     UnsupportedSource,
     parse_git_source,
     parse_source_object,
@@ -16,7 +16,7 @@ from clew.sdk.settings import LoadedSettings
 _LIST = "marketplace.json"
 
 
-def parse_source(text: str, cwd: Path) -> GitSource | PathSource | None:
+def parse_source(text: str, cwd: Path) -> Source | None:
     """Return the source that a user names; None if the text is not of a form that Clew knows.
 
     `./folder`, `/folder`, `~/folder` and names of archives are paths; everything else is a git
@@ -36,15 +36,13 @@ def parse_source(text: str, cwd: Path) -> GitSource | PathSource | None:
     return parse_git_source(text)
 
 
-def find_settings_marketplaces(
-    loaded: LoadedSettings, cwd: Path
-) -> dict[str, GitSource | PathSource]:
+def find_settings_marketplaces(loaded: LoadedSettings, cwd: Path) -> dict[str, Source]:
     """Return the marketplaces in the settings that apply, by name.
 
     Those of a project are among them once it is trusted. Sources that Clew cannot use are left
     out.
     """
-    found: dict[str, GitSource | PathSource] = {}
+    found: dict[str, Source] = {}
     for name, entry in loaded.settings.extra_known_marketplaces.items():
         source = parse_source_object(entry.source)
         if isinstance(source, PathSource):

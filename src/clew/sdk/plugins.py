@@ -17,14 +17,8 @@ from msgspec.structs import replace
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.change import SummaryChange, compare, format_change
 from clew.extensions.plugins.installer import Installer, PluginOrigin, StagedPlugin
-from clew.extensions.plugins.marketplace import (
-    MARKETPLACE_FILE,
-    Marketplace,
-    is_name,
-    parse_marketplace,
-)
+from clew.extensions.plugins.marketplace import Marketplace, check_reserved, is_name
 from clew.extensions.plugins.marketplaces import Marketplaces, Offer, ReadMarketplace
-from clew.extensions.plugins.reader import read_plugin
 from clew.extensions.plugins.registry import InstalledPlugin, Scope
 from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
@@ -32,6 +26,7 @@ from clew.extensions.plugins.sources import (
     describe_source,
 )
 from clew.extensions.plugins.summary import PluginSummary, format_summary, summarize
+from clew.extensions.plugins.validation import Validated, validate
 from clew.sdk.active_plugins import name_project, plugin_folder
 from clew.sdk.folders import Homes
 from clew.sdk.installed_plugins import InstalledPlugins, PluginRow
@@ -49,9 +44,11 @@ __all__ = [
     "ReadMarketplace",
     "Scope",
     "SummaryChange",
+    "Validated",
     "describe_source",
     "format_change",
     "format_summary",
+    "validate",
 ]
 
 
@@ -164,21 +161,8 @@ class Plugins:
         self._project = name_project(self._homes, cwd)
         folder = plugin_folder(self._homes)
         self._installer = Installer(folder)
-        self.installed = InstalledPlugins(cwd, self._environ, homes=self._homes)
+        self.installed = InstalledPlugins(self._installer, self._project, self._load)
         self.marketplaces = Marketplaces(folder)
-
-    def validate(self, path: Path) -> PluginSummary | Marketplace:
-        """Read a plugin or a marketplace in a folder, for its author.
-
-        Raises:
-            ConfigError: It is neither.
-        """
-        file = path if path.is_file() else path / MARKETPLACE_FILE
-        if file.is_file() and (
-            path.is_file() or not (path / ".claude-plugin/plugin.json").exists()
-        ):
-            return parse_marketplace(file.read_bytes())
-        return summarize(read_plugin(path))
 
     @asynccontextmanager
     async def prepare_install(
@@ -271,6 +255,7 @@ class Plugins:
             return
         entry = find_settings_marketplaces(self._load(), self._cwd).get(name)
         if entry is not None:
+            check_reserved(name, entry)
             await self.marketplaces.add(entry, name=name)
 
     def list_settings_marketplaces(self) -> dict[str, str]:

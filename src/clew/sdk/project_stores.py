@@ -19,7 +19,7 @@ _CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSession:
+class LocatedSession:
     """A stored session, and where it is."""
 
     record: StoredSession
@@ -115,7 +115,7 @@ class ProjectStores:
         found.sort(key=lambda hit: hit.session.updated_at, reverse=True)
         return found[:limit]
 
-    async def find(self, session_id: str) -> FoundSession:
+    async def find(self, session_id: str) -> LocatedSession:
         """Return the session with that id, also if it is one of an agent.
 
         Raises:
@@ -127,7 +127,7 @@ class ProjectStores:
             except SessionNotFound:
                 continue
             if self._is_shown(record):
-                return FoundSession(record, place)
+                return LocatedSession(record, place)
         raise SessionNotFound(f"there is no session {one_line(session_id, _SHOWN)} here")
 
     async def aclose(self) -> None:

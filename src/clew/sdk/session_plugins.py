@@ -22,7 +22,7 @@ from clew.extensions.skills import Skill
 from clew.extensions.text_lists import summarize_warnings
 from clew.files.atomic import make_private_folder
 from clew.hooks.settings import HookTable, merge_tables
-from clew.sdk.active_plugins import find_active_plugins, find_switches
+from clew.sdk.active_plugins import find_active_plugins, find_switches, plugin_folder
 from clew.sdk.folders import Homes
 
 _MOST_NAMED = 3
@@ -55,9 +55,9 @@ class SessionPlugins(Struct, frozen=True, kw_only=True):
         )
 
 
-def data_folder(homes: Homes, plugin: str) -> Path:
-    """Return the folder for a plugin's own data, by its id; updates leave it alone."""
-    return homes.clew / "plugins" / "data" / plugin
+def data_folder(folder: Path, plugin: str) -> Path:
+    """Return the folder for a plugin's own data, by its id, in Clew's folder for plugins."""
+    return folder / "data" / plugin
 
 
 def load_plugins(
@@ -93,7 +93,8 @@ def load_plugins(
     problems += _warn_enabled(loaded, active, {ids[name]: one for name, one in found.items()})
     return SessionPlugins(
         plugins=tuple(
-            _give_data(found[name], data_folder(homes, ids[name])) for name in sorted(found)
+            _give_data(found[name], data_folder(plugin_folder(homes), ids[name]))
+            for name in sorted(found)
         ),
         problems=tuple(problems),
     )

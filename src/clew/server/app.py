@@ -16,7 +16,7 @@ from clew.core.errors import SessionBusy
 from clew.sdk.project_stores import ProjectStores
 from clew.sdk.replicas import is_held_elsewhere
 from clew.sdk.session_store import VARIABLE, separate_address
-from clew.server.access import Access, User, get_user
+from clew.server.access import Access, Limits, User, get_user
 from clew.server.access.users import OWNER_USER
 from clew.server.errors import make_error_response
 from clew.server.event_stream import Streams
@@ -117,7 +117,7 @@ class ServerState:
 def make_app(state: ServerState) -> web.Application:
     """Return the application; `state` must be closed by the caller."""
     app = web.Application(
-        middlewares=[_answer_errors(state)], client_max_size=state.options.max_body
+        middlewares=[_answer_errors(state)], client_max_size=_find_max_body(state.options)
     )
     if state.access is not None:
         state.access.install(app)
@@ -130,13 +130,17 @@ def make_app(state: ServerState) -> web.Application:
 def make_replica_app(state: ServerState, replicas: Replicas) -> web.Application:
     """Return the application for requests that other replicas forward."""
     app = web.Application(
-        middlewares=[_answer_errors(state)], client_max_size=state.options.max_body
+        middlewares=[_answer_errors(state)], client_max_size=_find_max_body(state.options)
     )
     for route in ROUTES:
         app.router.add_route(
             route.method, BASE + _find_path(route), _make_replica_handler(route, replicas)
         )
     return app
+
+
+def _find_max_body(options: ServerOptions) -> int:
+    return (options.access.limits if options.access is not None else Limits()).max_body
 
 
 def _find_path(route: AnyRoute) -> str:

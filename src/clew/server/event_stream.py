@@ -18,9 +18,9 @@ from clew.core.events import Envelope, RunCompleted, RunFailed, RunInterrupted
 from clew.core.ids import RunId
 from clew.sdk.client_json import encode_error
 from clew.sdk.event_reader import EventReader
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.live_sessions import LiveSession
 
-EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": alive\n\n"
 BATCH = 100
 """Events that are read at once."""

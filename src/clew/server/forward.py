@@ -13,7 +13,8 @@ from aiohttp import WSMsgType, web
 from anyio.abc import TaskGroup
 from yarl import URL
 
-from clew.server.event_stream import EVENT_STREAM, EventResponse, Streams
+from clew.server.access.headers import EVENT_STREAM
+from clew.server.event_stream import EventResponse, Streams
 
 MISDIRECTED = 421
 """The answer of a replica that does not have the session."""

@@ -7,7 +7,7 @@ import msgspec
 
 from clew._version import __version__
 from clew.sdk.client_json import ErrorBody
-from clew.server.event_stream import EVENT_STREAM
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.route import BASE, JSON, AnyRoute, fill_example
 
 Schema: TypeAlias = dict[str, Any]

@@ -45,8 +45,6 @@ class ServerOptions:
     """Seconds of silence after which an event stream sends a comment."""
     stall_seconds: float = 60.0
     """A client that takes no data for so long is disconnected."""
-    max_body: int = 32 * 1024 * 1024
-    """Bytes of a request body; images are in prompts."""
     shutdown_seconds: float = 0.2
     """How long requests may still run when the server stops."""
     replica: ReplicaOptions | None = None

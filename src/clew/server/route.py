@@ -12,8 +12,8 @@ from aiohttp import web
 from msgspec import Struct
 
 from clew.core.json_text import decode_json
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.errors import RequestError
-from clew.server.event_stream import EVENT_STREAM
 
 if TYPE_CHECKING:
     from clew.server.service import Service

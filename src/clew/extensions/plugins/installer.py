@@ -37,7 +37,13 @@ from clew.extensions.plugins.registry import (
     put_plugin,
 )
 from clew.extensions.plugins.repository import fetch
-from clew.extensions.plugins.sources import ARCHIVE_ENDINGS, GitSource, PathSource, describe_source
+from clew.extensions.plugins.sources import (
+    ARCHIVE_ENDINGS,
+    GitSource,
+    PathSource,
+    Source,
+    describe_source,
+)
 from clew.extensions.plugins.storage import PluginStorage, list_missing_generated
 
 _TREE, _COPY = "tree", "plugin"
@@ -47,7 +53,7 @@ _TREE, _COPY = "tree", "plugin"
 class PluginOrigin(Struct, frozen=True, kw_only=True):
     """Where a plugin comes from, and what a marketplace says about it."""
 
-    source: GitSource | PathSource
+    source: Source
     name: str = ""
     """The name in the marketplace; empty for what the plugin calls itself."""
     marketplace: str = ""
@@ -263,7 +269,7 @@ def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
     return path, Path(source.root) if source.root else path
 
 
-def _guess_name(source: GitSource | PathSource, tree: Path) -> str:
+def _guess_name(source: Source, tree: Path) -> str:
     """Return a name for a plugin that has no manifest: of its folder, archive or repository."""
     if isinstance(source, PathSource):
         path = Path(source.path)

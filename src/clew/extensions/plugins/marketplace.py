@@ -19,8 +19,10 @@ from clew.extensions.plugins.sources import (
     AnySource,
     GitSource,
     PathSource,
+    Source,
     UnsupportedSource,
     check_folder,
+    describe_source,
     find_protocol,
     make_git_source,
     parse_source_object,
@@ -33,6 +35,20 @@ _MAX_RENAMES = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _OF_LIST = frozenset({"source", "strict", "category", "tags"})
 """Fields of an entry that no manifest has."""
+
+
+_RESERVED = frozenset(
+    {
+        "claude-code-marketplace",
+        "claude-code-plugins",
+        "claude-plugins-official",
+        "anthropic-marketplace",
+        "anthropic-plugins",
+        "agent-skills",
+    }
+)
+"""Names of marketplaces that come from one place only, as in Claude Code."""
+_OFFICIAL = re.compile(r"(?:https://|ssh://git@|git@)github\.com[:/]anthropics/", re.IGNORECASE)
 
 
 class MarketplacePlugin(Struct, frozen=True, kw_only=True):
@@ -84,6 +100,20 @@ class Marketplace(Struct, frozen=True, kw_only=True):
 def is_name(text: object) -> bool:
     """Return whether a text is a name that a plugin or a marketplace can have."""
     return isinstance(text, str) and _NAME.fullmatch(text) is not None and ".." not in text
+
+
+def check_reserved(name: str, source: Source) -> None:
+    """Check that a marketplace with a name that people trust comes from its owner.
+
+    Raises:
+        ConfigError: It has such a name, and comes from elsewhere.
+    """
+    is_official = isinstance(source, GitSource) and _OFFICIAL.match(source.url)
+    if name.lower() in _RESERVED and not is_official:
+        raise ConfigError(
+            f"{describe_source(source)} calls itself {name}, a name that is reserved for"
+            " repositories of github.com/anthropics; ask its author to rename it"
+        )
 
 
 def parse_marketplace(content: bytes) -> Marketplace:
@@ -176,7 +206,7 @@ def _parse_source(source: object, root: str) -> AnySource:
             return UnsupportedSource(reason="it has no source")
 
 
-def locate_plugin(plugin: MarketplacePlugin, origin: GitSource | PathSource) -> AnySource:
+def locate_plugin(plugin: MarketplacePlugin, origin: Source) -> AnySource:
     """Return where to fetch a plugin of the marketplace that came from `origin`.
 
     Args:
@@ -196,7 +226,7 @@ def locate_plugin(plugin: MarketplacePlugin, origin: GitSource | PathSource) -> 
     return make_git_source(origin.url, ref=origin.ref, commit=origin.commit, folder=folder)
 
 
-def _is_local(source: GitSource | PathSource) -> bool:
+def _is_local(source: Source) -> bool:
     return isinstance(source, PathSource) or find_protocol(source.url) in ("file", "http")
 
 

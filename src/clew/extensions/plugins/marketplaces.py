@@ -13,6 +13,7 @@ from clew.extensions.plugins.marketplace import (
     MAX_BYTES,
     Marketplace,
     MarketplacePlugin,
+    check_reserved,
     locate_plugin,
     parse_marketplace,
     search,
@@ -28,6 +29,7 @@ from clew.extensions.plugins.repository import fetch
 from clew.extensions.plugins.sources import (
     GitSource,
     PathSource,
+    Source,
     UnsupportedSource,
     describe_source,
     make_git_source,
@@ -71,7 +73,7 @@ class Marketplaces:
         self._storage = PluginStorage(folder)
         self._lists = folder / "marketplaces"
 
-    async def add(self, source: GitSource | PathSource, *, name: str = "") -> ReadMarketplace:
+    async def add(self, source: Source, *, name: str = "") -> ReadMarketplace:
         """Add a marketplace, or update one that is known by this source.
 
         Args:
@@ -85,6 +87,8 @@ class Marketplaces:
         new = found.marketplace.name
         if name and new != name:
             raise ConfigError(f"{describe_source(source)} is the marketplace {new}, not {name}")
+        if isinstance(source, GitSource):
+            check_reserved(new, source)
         before = self._registry.read().find_marketplace(new)
         if before is not None and _without_commit(before.source) != _without_commit(source):
             raise ConfigError(
@@ -191,11 +195,11 @@ class Marketplaces:
             ConfigError: No marketplace has it, several do, or its source is not supported.
         """
         if marketplace:
-            return self._find_in(self.read(marketplace), name)
+            return _find_in(self.read(marketplace), name)
         read, problems = self.read_all()
         found = [one for one in read if one.marketplace.find(name) is not None]
         if len(found) == 1:
-            return self._find_in(found[0], name)
+            return _find_in(found[0], name)
         if found:
             ids = ", ".join(f"{name}@{one.known.name}" for one in found)
             raise ConfigError(f"several marketplaces have {name}; write one of: {ids}")
@@ -207,30 +211,7 @@ class Marketplaces:
         )
         raise ConfigError("; ".join((f"no marketplace has a plugin {name}; {hint}", *problems)))
 
-    def _find_in(self, read: ReadMarketplace, name: str) -> PluginOrigin:
-        plugin = read.marketplace.find(name)
-        if plugin is None:
-            raise ConfigError(
-                f"the marketplace {read.known.name} has no plugin {name}; if it is new:"
-                f" clew plugin marketplace update {read.known.name}"
-            )
-        origin = read.known.source
-        if isinstance(origin, GitSource):
-            origin = make_git_source(
-                origin.url, ref=origin.ref, commit=read.known.commit, folder=origin.folder
-            )
-        source = locate_plugin(plugin, origin)
-        if isinstance(source, UnsupportedSource):
-            raise ConfigError(f"{name} cannot be installed: {source.reason}")
-        return PluginOrigin(
-            source=source,
-            name=plugin.name,
-            marketplace=read.known.name,
-            listed=plugin.manifest,
-            strict=plugin.strict,
-        )
-
-    async def _fetch(self, source: GitSource | PathSource) -> tuple[ReadMarketplace, bytes]:
+    async def _fetch(self, source: Source) -> tuple[ReadMarketplace, bytes]:
         commit = ""
         if isinstance(source, GitSource):
             async with self._storage.stage() as staging:
@@ -263,7 +244,31 @@ class Marketplaces:
         self._registry.change(lambda registry: put_marketplace(registry, found.known))
 
 
-def _without_commit(source: GitSource | PathSource) -> GitSource | PathSource:
+def _find_in(read: ReadMarketplace, name: str) -> PluginOrigin:
+    plugin = read.marketplace.find(name)
+    if plugin is None:
+        raise ConfigError(
+            f"the marketplace {read.known.name} has no plugin {name}; if it is new:"
+            f" clew plugin marketplace update {read.known.name}"
+        )
+    origin = read.known.source
+    if isinstance(origin, GitSource):
+        origin = make_git_source(
+            origin.url, ref=origin.ref, commit=read.known.commit, folder=origin.folder
+        )
+    source = locate_plugin(plugin, origin)
+    if isinstance(source, UnsupportedSource):
+        raise ConfigError(f"{name} cannot be installed: {source.reason}")
+    return PluginOrigin(
+        source=source,
+        name=plugin.name,
+        marketplace=read.known.name,
+        listed=plugin.manifest,
+        strict=plugin.strict,
+    )
+
+
+def _without_commit(source: Source) -> Source:
     if isinstance(source, PathSource):
         return source
     return GitSource(url=source.url, ref=source.ref, folder=source.folder)

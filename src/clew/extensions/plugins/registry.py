@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from clew.core.errors import ConfigError
 from clew.core.json_text import JsonDecoder
-from clew.extensions.plugins.sources import GitSource, PathSource
+from clew.extensions.plugins.sources import Source
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import folder_lock
 
@@ -41,7 +41,7 @@ class InstalledPlugin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The folder, for the scope `project`."""
     enabled: bool = True
     version: str = ""
-    source: GitSource | PathSource
+    source: Source
     """Where updates come from."""
     commit: str = ""
     """The commit that is installed, if it came from a repository."""
@@ -71,7 +71,7 @@ class KnownMarketplace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A marketplace that the user added; its list is in a file of its own."""
 
     name: str
-    source: GitSource | PathSource
+    source: Source
     commit: str = ""
     """The commit that the list was read from."""
     updated: str = ""

@@ -1,6 +1,6 @@
 """Who may use the server, and how much: tokens, users, origins, limits, headers, audit log."""
 
-from clew.server.access.access import Access, get_user
+from clew.server.access.access import Access, get_user, record_session
 from clew.server.access.options import AccessOptions, Limits
 from clew.server.access.tokens import load_token, replace_token
 from clew.server.access.users import User, UsersFile
@@ -13,5 +13,6 @@ __all__ = [
     "UsersFile",
     "get_user",
     "load_token",
+    "record_session",
     "replace_token",
 ]

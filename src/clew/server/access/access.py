@@ -14,7 +14,7 @@ from clew.core.errors import AccessError, NotAuthenticated, RequestTooLarge
 from clew.server.access.audit import AuditLine, AuditLog
 from clew.server.access.authentication import Authenticator, Credentials
 from clew.server.access.connections import ConnectionGuard, find_connection
-from clew.server.access.headers import add_headers
+from clew.server.access.headers import EVENT_STREAM, add_headers
 from clew.server.access.limits import Rate, RateLimiter, StreamCounter, group_address, read_body
 from clew.server.access.login import (
     LOGIN_PATH,
@@ -31,13 +31,13 @@ from clew.server.access.tokens import LoginCodes
 from clew.server.access.users import User
 
 _USER = web.RequestKey("clew_user", User)
+_SESSION = web.RequestKey("clew_session", str)
 _CLIENT = web.RequestKey("clew_client", Client)
 _METHODS = {LOGIN_PATH: ("GET", "POST"), LOGOUT_PATH: ("POST",), STYLE_PATH: ("GET",)}
 """How signing in and out is asked for; other sites can make a browser send any `GET`."""
 _MAX_FORM = 4_096
 _LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read, so that the client sees the answer."""
-_EVENT_STREAM = "text/event-stream"
 _EVENTS_PATH = "/events"
 """The end of the addresses that answer with a stream, whatever the client accepts."""
 
@@ -45,6 +45,11 @@ _EVENTS_PATH = "/events"
 def get_user(request: web.Request) -> User:
     """Return who sends a request to a route that needs a token."""
     return request[_USER]
+
+
+def record_session(request: web.Request, session_id: str) -> None:
+    """Name the session of a request whose address does not, for the audit log."""
+    request[_SESSION] = session_id
 
 
 class Access:
@@ -152,7 +157,7 @@ class Access:
             connection.accept()
         self._requests.take(f"user {user.name}")
         limits = self._options.limits
-        wants_events = _EVENT_STREAM in headers.get("Accept", "")
+        wants_events = EVENT_STREAM in headers.get("Accept", "")
         streams = websocket or wants_events or request.path.endswith(_EVENTS_PATH)
         with self._streams.open(user.name) if streams else nullcontext():
             await read_body(request, limits.max_body, seconds=limits.body_seconds)
@@ -201,7 +206,7 @@ class Access:
         return path in options.public_paths or path.startswith(options.public_folders)
 
     async def _record_stream(self, request: web.Request, response: web.StreamResponse) -> None:
-        streams = response.content_type == _EVENT_STREAM
+        streams = response.content_type == EVENT_STREAM
         if streams or isinstance(response, web.WebSocketResponse):
             self._write(request, response.status, "opened", time.monotonic())
 
@@ -218,7 +223,7 @@ class Access:
             address=client.address if client else request.remote or "",
             method=request.method,
             route=resource.canonical if resource else request.path,
-            session=request.match_info.get("session_id", ""),
+            session=request.get(_SESSION) or request.match_info.get("session_id", ""),
             status=status,
             outcome=outcome,
             milliseconds=round((time.monotonic() - begun) * 1000),

@@ -2,6 +2,9 @@
 
 from aiohttp import web
 
+EVENT_STREAM = "text/event-stream"
+"""The media type of a stream of events."""
+
 CONTENT_POLICY = "; ".join(
     (
         "default-src 'none'",

@@ -12,7 +12,9 @@ from clew.sdk.client import CommandInfo, CommandOutcome
 from clew.sdk.client_json import ErrorBody, encode_error
 from clew.sdk.event_reader import EventReader, read_events
 from clew.sdk.input_line import list_builtin_commands
-from clew.server.event_stream import EVENT_STREAM, EventResponse, ends_run
+from clew.server.access import record_session
+from clew.server.access.headers import EVENT_STREAM
+from clew.server.event_stream import EventResponse, ends_run
 from clew.server.live_sessions import LiveSession
 from clew.server.method_route import SESSION_ERRORS
 from clew.server.route import JSON, AnyRoute, Call, Example, Route
@@ -69,6 +71,7 @@ async def _find_commands(service: Service, session_id: str | None) -> list[Comma
 
 async def _run(call: Call[RunParams, CommandCall]) -> CommandOutcome | web.StreamResponse:
     name, body = call.params.name, call.body
+    record_session(call.request, body.session_id)
     if len(name.split()) != 1 or name != name.strip():
         raise _unknown(name)
     line = f"/{name} {body.arguments}".strip()

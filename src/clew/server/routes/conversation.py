@@ -10,8 +10,9 @@ from clew.core.events import Envelope
 from clew.core.ids import RunId
 from clew.sdk.client import PromptInput
 from clew.sdk.event_reader import read_events
+from clew.server.access.headers import EVENT_STREAM
 from clew.server.errors import RequestError
-from clew.server.event_stream import EVENT_STREAM, EventResponse, ends_run
+from clew.server.event_stream import EventResponse, ends_run
 from clew.server.method_route import SESSION_ERRORS, SessionParams, make_method_route
 from clew.server.route import JSON, AnyRoute, Call, Example, Route
 from clew.server.websocket import serve_socket

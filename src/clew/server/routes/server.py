@@ -8,9 +8,11 @@ from anyio import to_thread
 from msgspec import Meta, Struct
 
 from clew._version import __version__
+from clew.core.errors import StoreError
 from clew.sdk.model_list import ModelInfo, list_models
 from clew.sdk.project_rosters import open_rosters
 from clew.sdk.roster import RosterEntry
+from clew.sdk.session_store import VARIABLE
 from clew.server.metrics import Metrics
 from clew.server.route import JSON, AnyRoute, Call, Example, NoFields, Route
 
@@ -61,8 +63,14 @@ async def _models(call: Call[NoFields, Any]) -> list[ModelInfo]:
 
 async def _roster(call: Call[RosterParams, Any]) -> list[RosterEntry]:
     options = call.service.options
-    async with open_rosters(Path(options.defaults.cwd), environ=options.environ) as rosters:
-        return await rosters.list(ended=call.params.ended)
+    environ = dict(options.environ)
+    if options.defaults.store:
+        environ[VARIABLE] = options.defaults.store
+    async with open_rosters(Path(options.defaults.cwd), environ=environ) as rosters:
+        found = await rosters.list(ended=call.params.ended)
+        if rosters.problems:
+            raise StoreError(rosters.problems[0])
+        return found
 
 
 SERVER_ROUTES: tuple[AnyRoute, ...] = (
