@@ -17,7 +17,7 @@ from tests.server.page.conftest import Site, Start
 from tests.server.page.scenario import make_model, write_project
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = [pytest.mark.req("WEB-1"), pytest.mark.xdist_group("browser")]
 
@@ -67,11 +67,29 @@ def test_a_session_of_5000_entries_opens_with_only_its_end(start: Start, tmp_pat
     assert page.locator(".block").count() < 400
 
     page.keyboard.press("2")
-    page.get_by_text("Answer 1249").wait_for()
+    page.get_by_role("button", name="all 5,002").wait_for()
+    page.locator(".rows").get_by_text("Answer 1249").wait_for()
     assert page.locator(".rows .entry").count() < 80
     page.locator(".rows").focus()
     page.keyboard.press("Home")
     page.get_by_text("Question 0").wait_for()
+
+
+def test_the_journal_is_complete_after_a_request_has_failed(start: Start, tmp_path: Path) -> None:
+    site = start()
+    site.portal.call(_store_long_session, tmp_path, 200)
+    failures = [0]
+
+    def fail_once(route: "Route") -> None:
+        failures[0] += 1
+        route.fulfill(status=503, body="busy")
+
+    site.context.route(lambda url: "/entries?after=5" in url, fail_once, times=1)
+    page = site.open(f"/#/s/{_LONG}/journal")
+
+    page.locator(".rows").get_by_text("Answer 199").wait_for()
+    assert failures == [1]
+    site.complaints[:] = [one for one in site.complaints if "503" not in one]
 
 
 def _play(site: Site) -> "Page":

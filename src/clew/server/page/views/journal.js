@@ -6,7 +6,8 @@
  */
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
-import { api } from "../api.js";
+import { api, ApiError } from "../api.js";
+import { backOff } from "../events.js";
 import { number } from "../format.js";
 import { useStore } from "../store.js";
 import { EntryRow, STANDINGS } from "./entry_row.js";
@@ -68,6 +69,8 @@ function useEntries(/** @type {OpenSession} */ session, /** @type {number} */ re
   const [entries, setEntries] = useState(/** @type {any[]} */ ([]));
   useEffect(() => {
     let isOver = false;
+    /** @type {any} */
+    let timer = 0;
     const read = async () => {
       /** @type {any[]} */
       let found = [];
@@ -81,8 +84,17 @@ function useEntries(/** @type {OpenSession} */ session, /** @type {number} */ re
       }
       setEntries(found);
     };
-    read().catch(() => {});
-    return () => { isOver = true; };
+    // A journal that lacks entries would look complete, so a failure is tried again.
+    const attempt = (/** @type {number} */ count) => read().catch((error) => {
+      if (!(error instanceof ApiError)) throw error;
+      const isRefused = error.status >= 400 && error.status < 500 && error.status !== 429;
+      if (!isOver && !isRefused) timer = setTimeout(attempt, backOff(count), count + 1);
+    });
+    attempt(0);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
   }, [session, revision]);
   return entries;
 }
@@ -130,11 +142,13 @@ function Rows({ session, entries, actions, onOpen, isFiltered }) {
   useEffect(() => {
     const element = scroller.current;
     let last = 0;
+    let height = 0;
     const read = () => {
-      // Only the user scrolls up; entries that arrive never do.
+      // Only the user scrolls up; a browser that adjusts to new entries does not count.
       if (element.scrollHeight - element.scrollTop - element.clientHeight < ROW) isStuck.current = true;
-      else if (element.scrollTop < last - 2) isStuck.current = false;
+      else if (element.scrollTop < last - 2 && element.scrollHeight === height) isStuck.current = false;
       last = element.scrollTop;
+      height = element.scrollHeight;
       setPlace({ top: element.scrollTop, height: element.clientHeight });
     };
     element.addEventListener("scroll", read, { passive: true });
