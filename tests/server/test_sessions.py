@@ -119,8 +119,8 @@ async def test_a_fork_has_the_entries_up_to_the_one_that_was_named(tmp_path: Pat
         fork = await api.call("POST", place, {"at": middle, "name": "copy"}, status=201)
         history = await api.call("GET", f"/sessions/{fork['session_id']}/history")
 
-        for wrong in (-1, 0, 99_999):
-            await api.call("POST", place, {"at": wrong}, status=400)
+        for wrong, status in ((-1, 400), (0, 400), (99_999, 404)):
+            await api.call("POST", place, {"at": wrong}, status=status)
         assert len((await api.call("GET", "/sessions"))["sessions"]) == 2
 
     assert fork["name"] == "copy"

@@ -240,8 +240,6 @@ class EditorSession:
                 self._turns.end(run_id, failure)
             case SessionUpdated() as changed:
                 await self._show_settings(changed)
-            case _:
-                pass
 
     async def _show_settings(self, changed: SessionUpdated) -> None:
         if changed.mode != self._mode:

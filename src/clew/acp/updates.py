@@ -79,6 +79,33 @@ class _Call(Struct, frozen=True):
     name: str
 
 
+class _OpenCalls:
+    """The tool calls that run, by their subagent and id, and how the editor knows them."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], _Call] = {}
+        self._used: dict[str, int] = {}
+
+    def start(self, key: tuple[str, str], name: str) -> _Call:
+        """Add a call; an id that a provider uses again gets a number."""
+        base = _join(*key)
+        count = self._used[base] = self._used.get(base, 0) + 1
+        call = self._open[key] = _Call(base if count == 1 else f"{base}#{count}", name)
+        return call
+
+    def get(self, key: tuple[str, str]) -> _Call | None:
+        """Return a call that runs."""
+        return self._open.get(key)
+
+    def end(self, key: tuple[str, str]) -> _Call | None:
+        """Remove a call; None if it does not run."""
+        return self._open.pop(key, None)
+
+
+def _join(task_id: str, call_id: str) -> str:
+    return f"{task_id}/{call_id}" if task_id else call_id
+
+
 class EventMapper:
     """Turns the envelopes of one session into updates, in order.
 
@@ -90,8 +117,7 @@ class EventMapper:
     def __init__(self, cwd: str, *, cost_usd: float = 0.0) -> None:
         self._cwd = cwd
         self._cost_usd = cost_usd
-        self._open: dict[tuple[str, str], _Call] = {}
-        self._used: dict[str, int] = {}
+        self._calls = _OpenCalls()
         self._terminals: dict[str, ToolTerminal] = {}
         """Where the commands of calls run."""
 
@@ -120,13 +146,13 @@ class EventMapper:
 
     def find_call(self, call_id: str, task_id: str = "") -> str:
         """Return the id by which the editor knows a tool call."""
-        call = self._open.get((task_id, call_id))
-        return call.tool_call_id if call is not None else self._join(task_id, call_id)
+        call = self._calls.get((task_id, call_id))
+        return call.tool_call_id if call is not None else _join(task_id, call_id)
 
     def attach_terminal(self, call_id: str, terminal_id: str) -> list[Update]:
         """Show a call as the terminal in which its command runs."""
         shown = self._terminals[call_id] = ToolTerminal(terminal_id)
-        call = self._open.get(("", call_id))
+        call = self._calls.get(("", call_id))
         return [ToolCallUpdate(tool_call_id=call.tool_call_id, content=(shown,))] if call else []
 
     def start_call(
@@ -134,7 +160,7 @@ class EventMapper:
     ) -> ToolCallStart:
         """Return a call that runs now; ids that a provider uses again get a number."""
         values = read_arguments(arguments)
-        call = self._register((task_id, call_id), name)
+        call = self._calls.start((task_id, call_id), name)
         return ToolCallStart(
             tool_call_id=call.tool_call_id,
             title=make_title(name, arguments),
@@ -156,7 +182,7 @@ class EventMapper:
             case ToolStarted(name=name, arguments=arguments):
                 return [self.start_call(key[1], name, arguments, task_id=task)]
             case ToolProgress(name=name, line=line):
-                call = self._open.get(key)
+                call = self._calls.get(key)
                 if call is None or self._find_terminal(key[1]):
                     return []
                 content = show_text(name, line)
@@ -176,9 +202,9 @@ class EventMapper:
         key = ("", f"clew:task:{state.task_id}")
         title = sanitize_line(state.label or state.prompt or state.task_id, _MAX_TITLE)
         if not state.status.is_terminal:
-            if key in self._open:
+            if self._calls.get(key):
                 return []
-            call = self._register(key, title)
+            call = self._calls.start(key, title)
             is_agent = state.kind is TaskKind.AGENT
             start = ToolCallStart(
                 tool_call_id=call.tool_call_id,
@@ -187,7 +213,7 @@ class EventMapper:
                 status="in_progress",
             )
             return [start]
-        if key not in self._open:
+        if not self._calls.get(key):
             # It is reported again when it is closed.
             return []
         failed = state.status is not TaskStatus.COMPLETED
@@ -221,7 +247,7 @@ class EventMapper:
         key = ("", _COMPACTION)
         match event:
             case CompactionStarted():
-                call = self._register(key, "")
+                call = self._calls.start(key, "")
                 start = ToolCallStart(
                     tool_call_id=call.tool_call_id,
                     title="Compact the conversation",
@@ -246,11 +272,11 @@ class EventMapper:
     ) -> Update:
         """Return the end of a call: of the subagent and with the id that `key` names."""
         status: ToolStatus = "failed" if failed else "completed"
-        call = self._open.pop(key, None)
+        call = self._calls.end(key)
         if call is None:
             # The call started before this client was attached.
-            self._register(key, name)
-            call = self._open.pop(key)
+            call = self._calls.start(key, name)
+            self._calls.end(key)
             return ToolCallStart(
                 tool_call_id=call.tool_call_id,
                 title=name or "Compact the conversation",
@@ -267,20 +293,9 @@ class EventMapper:
             locations=locations,
         )
 
-    def _register(self, key: tuple[str, str], name: str) -> _Call:
-        base = self._join(*key)
-        count = self._used[base] = self._used.get(base, 0) + 1
-        call = _Call(base if count == 1 else f"{base}#{count}", name)
-        self._open[key] = call
-        return call
-
     def _find_terminal(self, call_id: str) -> tuple[ToolTerminal, ...] | None:
         found = self._terminals.get(call_id)
         return (found,) if found is not None else None
-
-    @staticmethod
-    def _join(task_id: str, call_id: str) -> str:
-        return f"{task_id}/{call_id}" if task_id else call_id
 
 
 def make_plan(items: tuple[TodoItem, ...]) -> PlanUpdate:

@@ -41,15 +41,13 @@ class OwnOptions(TypedDict, total=False):
     agents: bool
     """Give the model the `Agent` tool; off unless asked for, or a command module requires it."""
     background_processes: bool
-    """Give the model the `BackgroundProcess` tool. Default: as `agents`, unless `tools` replaces
-    the built-in tools; and if `background_task_runners` has a runner for processes."""
+    """Give the model the `BackgroundProcess` tool. Default: as `agents`, without `tools`."""
     subagent_runner_factory: "Callable[[AgentSetup], TaskRunner]"
     """Makes what runs subagents. Default: `AgentRunner`, which runs them in this process."""
     background_task_runners: "Sequence[TaskRunner]"
     """What runs background tasks, in place of the session's own runner for their kind."""
     spec: "SessionSpec | None"
-    """What the session was launched from; durable agents are opened from the same. Without it,
-    there are no durable agents."""
+    """What the session was launched from; durable agents, which need it, are opened from it too."""
     store_address: str
     """Where the store is, for the workers that run durable agents."""
     max_background_tasks: int
@@ -81,8 +79,7 @@ class OwnOptions(TypedDict, total=False):
     models: ModelSwitcher | None
     """Finds the provider for `/model NAME`; unless given, settings and environment decide."""
     session: Session
-    """A session that exists already, in place of one that is made from provider and options; it
-    keeps its own tools, hooks and system message. You shut it down."""
+    """A session that exists already, with its own tools and hooks; you shut it down."""
     host: Host | None
     """Owns background work; the session makes a host of its own unless one is given."""
     user_home: Path

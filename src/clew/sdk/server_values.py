@@ -77,6 +77,6 @@ class SessionRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ForkSession(Struct, frozen=True, kw_only=True):
     """How a session is copied."""
 
-    at: EntryId | None = None
+    at: Annotated[EntryId, Meta(ge=1)] | None = None
     """The last entry to copy; by default all."""
     name: str = ""

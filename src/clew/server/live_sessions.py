@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -120,22 +120,14 @@ class LiveSessions:
         tasks: Where they live.
         options: What sessions get that a client does not say, and the limits.
         slots: How many may be open.
-        clock: Seconds that only grow.
     """
 
     def __init__(
-        self,
-        stores: ProjectStores,
-        tasks: TaskGroup,
-        options: ServerOptions,
-        slots: SessionSlots,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, stores: ProjectStores, tasks: TaskGroup, options: ServerOptions, slots: SessionSlots
     ) -> None:
         self.stores = stores
         self._tasks = tasks
         self._options = options
-        self._clock = clock
         self._open: dict[str, LiveSession] = {}
         self._opening: dict[str, anyio.Lock] = {}
         self._slots = slots
@@ -151,7 +143,7 @@ class LiveSessions:
 
     def close_idle(self) -> None:
         """Have the sessions closed that nobody has used for long."""
-        now = self._clock()
+        now = time.monotonic()
         for live in self.list_open():
             if live.is_busy:
                 live.last_used = now
@@ -228,7 +220,7 @@ class LiveSessions:
 
     def _release(self, live: LiveSession) -> None:
         live.users -= 1
-        live.last_used = self._clock()
+        live.last_used = time.monotonic()
 
     async def _reopen(self, session_id: str) -> LiveSession:
         found = await self.stores.find(session_id)
@@ -305,7 +297,7 @@ class LiveSessions:
         live = LiveSession(client, replica)
         if live.id in self._open:
             raise SessionBusy(f"the session {live.id} is open already")
-        live.last_used = self._clock()
+        live.last_used = time.monotonic()
         self._open[live.id] = live
         return live
 

@@ -106,9 +106,10 @@ async def _close(call: Call[SessionParams, Any]) -> None:
 async def _fork(call: Call[SessionParams, ForkSession]) -> SessionSnapshot:
     sessions, body = call.service.sessions, call.body
     found = await sessions.stores.find(call.params.session_id)
-    if body.at is not None and not 1 <= body.at <= found.record.entries:
+    last = found.record.entries
+    if body.at is not None and body.at > last:
         raise RequestError(
-            400, f"`at` must be an entry of the session: 1 to {found.record.entries}"
+            404, f"the session has no entry {body.at}; its last is {last}", kind="EntryNotFound"
         )
     _, fork = await fork_session(found.place, found.record.id, upto=body.at, name=body.name)
     async with sessions.use(fork.id) as live:
