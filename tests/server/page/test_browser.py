@@ -222,8 +222,10 @@ def test_a_session_is_forked_and_the_copy_deleted(start: Start) -> None:
     page.get_by_role("button", name="Keep it").click()
     page.locator("dialog").wait_for(state="detached")
     page.get_by_label("Delete the session").click()
+    page.locator("dialog[open] :focus").wait_for()
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
+    page.locator("button.danger:focus").wait_for()
     page.keyboard.press("Enter")
     page.locator(".home").wait_for()
 
