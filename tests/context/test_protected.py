@@ -253,6 +253,8 @@ def test_a_file_that_was_read_in_part_is_not_known(result: str) -> None:
     assert versions(*called("Read", result, file_path="a.py"), *edit) == {}
     cut = called("Read", "     1\taaa [cut: 9 more characters]", file_path="a.py")
     assert versions(*cut, *edit) == {}
+    first = called("Read", numbered("a"), file_path="a.py", limit=1)
+    assert versions(*first, *edit) == {}
 
 
 def test_a_compaction_writes_out_the_files_that_are_being_edited() -> None:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew.core
+from clew.core import redaction
 from clew.core.redaction import Redactor, StreamRedactor, hide, redact
 
 pytestmark = pytest.mark.req("LOG-2")
@@ -870,3 +871,9 @@ def test_a_long_word_far_before_a_secret_stays_whole() -> None:
     text = f"{word}{blanks}{name}corr3ct-h0rse'"
 
     assert redact(text) == text.replace("corr3ct-h0rse", "[redacted:password]")
+
+
+def test_the_classes_are_loaded_when_they_are_asked_for() -> None:
+    assert redaction.Redactor is Redactor
+    with pytest.raises(AttributeError, match="no attribute 'Redacter'"):
+        getattr(redaction, "Redact" + "er")
