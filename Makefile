@@ -21,6 +21,7 @@ test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 run: $(VENV)/run.stamp  ## set up, then open the prompt (or, without a terminal, play the demo)
 	@$(BIN)/clew models get
+	@echo "in a browser instead: $(BIN)/clew serve --open"
 	@if [ -t 0 ] && [ -t 1 ]; then $(BIN)/clew --model smollm2-135m; else $(BIN)/clew demo; fi
 
 # The checks use one core. Meanwhile the other one compiles the test modules, which each worker
