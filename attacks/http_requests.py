@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attacks.served_victim import TOKEN
-from clew.server.route import BASE
+from clew.sdk.server_values import BASE
 from clew.server.routes import ROUTES
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`javascript:alert(1)"

@@ -20,8 +20,8 @@ from anyio.abc import SocketStream
 from attacks.corpus import Outcome, Status, select_sample
 from attacks.http_requests import SCRIPT, Refused, Victim, list_refused, make_request
 from attacks.served_victim import CANARY, TOKEN
+from clew.sdk.server_values import BASE
 from clew.server.access.connections import raise_file_limit
-from clew.server.route import BASE
 
 NAME = "http-server"
 TARGET = "nothing gets in or executes, memory is bounded, the owner is answered"

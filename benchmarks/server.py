@@ -37,7 +37,7 @@ CONNECTIONS = 16
 WARM_STREAMS = 20
 _SETTLE = 1.0
 _QUIET = 1.5
-"""When no client got anything for so many seconds, all events have been sent."""
+"""Seconds without an event at any client after which all events count as sent."""
 _PATIENCE = 30.0
 
 

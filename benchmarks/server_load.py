@@ -110,7 +110,7 @@ class Received:
     """Seconds from the making of each event to its arrival."""
 
     def count_faults(self, wanted: int) -> int:
-        """Return how many of so many events are lost, repeated or out of order."""
+        """Return how many of the expected events are lost, repeated or out of order."""
         breaks = sum(after != before + 1 for before, after in pairwise(self.ids))
         return abs(wanted - len(self.ids)) + breaks
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.server_load import Target, read_body
-from clew.server.access.tokens import TOKEN_FILE
+from clew.sdk.server_values import TOKEN_FILE
 
 TOKEN = "benchmark-" + "0123456789abcdef" * 4
 MODEL = ("--base-url", "http://127.0.0.1:9/v1", "--model", "gpt-4o")
 """A model that is never called."""
 _STARTING = 60.0
 _ENDING = 10.0
-"""After so many seconds a process that does not end is killed."""
+"""Seconds after which a process that does not end is killed."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from clew.cli.arguments import parse_arguments
-from clew.server.route import BASE
+from clew.sdk.server_values import BASE
 from clew.server.routes import ROUTES
 
 pytestmark = pytest.mark.req("SRV-3")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.events import Warned
+from clew.sdk.server_values import BASE
 from clew.server.access.headers import EVENT_STREAM
-from clew.server.route import BASE
 from clew.testing.fake_openai import Stall, delta, text_response
 from clew.testing.server import ScriptedResponse
 from tests.server.places import Api, SentEvent, read_events, serving

@@ -6,9 +6,10 @@ import anyio
 import msgspec
 import pytest
 
+from clew.sdk.server_values import BASE
 from clew.server.access.headers import EVENT_STREAM
 from clew.server.openapi import make_document
-from clew.server.route import BASE, JSON, AnyRoute, fill_example
+from clew.server.route import JSON, AnyRoute, fill_example
 from clew.server.routes import ROUTES
 from clew.testing.fake_openai import text_response, tool_call_response
 from clew.testing.server import ScriptedResponse, Stall

@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from clew.sdk.server_values import BASE
 from clew.server.access import AccessOptions, Limits
 from clew.server.access.headers import EVENT_STREAM
-from clew.server.route import BASE
 from clew.server.routes import ROUTES
 from tests.server.places import serving
 

@@ -12,8 +12,9 @@ import anyio.lowlevel
 import pytest
 from msgspec import Struct
 
+from clew.sdk.server_values import BASE
 from clew.server.access import AccessOptions, Limits, UsersFile
-from clew.server.route import BASE, AnyRoute
+from clew.server.route import AnyRoute
 from clew.server.routes import ROUTES
 from tests.server.access.guarded_app import read_audit
 from tests.server.places import Api, serving

@@ -105,7 +105,7 @@ class ToolDiff(
 
 
 class ToolTerminal(Struct, frozen=True, rename="camel", tag_field="type", tag="terminal"):
-    """A terminal of the editor, with the output of the command as it comes."""
+    """A terminal of the editor, which shows the output of the command while it runs."""
 
     terminal_id: str
 

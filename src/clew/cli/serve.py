@@ -23,11 +23,12 @@ from clew.cli.streams import print_line, write_err
 from clew.core.errors import ConfigError
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import Homes
+from clew.sdk.remote.connection import is_loopback
+from clew.sdk.server_values import TOKEN_FILE
 from clew.server.access import AccessOptions, Limits, UsersFile, load_token, replace_token
 from clew.server.access.audit import AUDIT_FILE
 from clew.server.access.connections import raise_file_limit
-from clew.server.access.origins import is_loopback, parse_networks
-from clew.server.access.tokens import TOKEN_FILE
+from clew.server.access.origins import parse_networks
 from clew.server.access.users import USERS_FILE
 from clew.server.options import ReplicaOptions, ServerOptions
 from clew.server.run import run_server

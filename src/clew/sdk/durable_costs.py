@@ -1,8 +1,9 @@
 """Charges durable agents to the session that follows them.
 
-The journal of an agent says what it has cost, whoever ran it. A `Charged` entry in the journal of
-the session says up to which entry of the agent that is paid. So each call is paid once: after a
-takeover, after the session itself was closed, and for a message to an agent that had ended.
+The journal of an agent says what it has cost, in whichever process it ran. A `Charged` entry in
+the journal of the session says up to which entry of the agent that is paid. So each call is paid
+once: after a takeover, after the session itself was closed, and for a message to an agent that had
+ended.
 """
 
 from collections.abc import Sequence

@@ -7,6 +7,11 @@ from msgspec import Meta, Struct
 from clew.core.ids import EntryId, SessionId
 from clew.core.permissions import PermissionMode
 
+BASE = "/api/v1"
+"""Where the routes of a server begin."""
+TOKEN_FILE = "server.token"  # noqa: S105 - the name of a file
+"""The token of the server of this machine, in the user's folder."""
+
 
 class SessionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session in a list."""

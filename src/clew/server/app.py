@@ -15,6 +15,7 @@ from msgspec import structs
 from clew.core.errors import SessionBusy
 from clew.sdk.project_stores import ProjectStores
 from clew.sdk.replicas import is_held_elsewhere
+from clew.sdk.server_values import BASE
 from clew.sdk.session_store import VARIABLE, separate_address
 from clew.server.access import Access, Limits, User, get_user
 from clew.server.access.users import OWNER_USER
@@ -26,7 +27,7 @@ from clew.server.metrics import Metrics
 from clew.server.openapi import make_document
 from clew.server.options import ServerOptions
 from clew.server.replicas import Replicas
-from clew.server.route import BASE, AnyRoute
+from clew.server.route import AnyRoute
 from clew.server.routes import ROUTES
 from clew.server.service import Service
 from clew.server.services import Services

@@ -34,7 +34,7 @@ class Streams:
 
     Args:
         heartbeat: Seconds of silence after which a comment is sent.
-        stall: A client that takes nothing for so many seconds is disconnected.
+        stall: Seconds after which a client that reads nothing is disconnected.
     """
 
     def __init__(self, *, heartbeat: float, stall: float) -> None:

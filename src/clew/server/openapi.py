@@ -7,8 +7,9 @@ import msgspec
 
 from clew._version import __version__
 from clew.sdk.client_json import ErrorBody
+from clew.sdk.server_values import BASE
 from clew.server.access.headers import EVENT_STREAM
-from clew.server.route import BASE, JSON, AnyRoute, fill_example
+from clew.server.route import JSON, AnyRoute, fill_example
 
 Schema: TypeAlias = dict[str, Any]
 

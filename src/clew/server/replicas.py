@@ -65,7 +65,7 @@ class Registry:
         store: Where they are registered.
         address: Where this one listens for the others.
         secret: What it asks them for.
-        silent_after: It counts as dead after so many seconds without a heartbeat.
+        silent_after: Seconds without a heartbeat after which it counts as dead.
     """
 
     def __init__(

@@ -18,7 +18,6 @@ from clew.server.errors import RequestError
 if TYPE_CHECKING:
     from clew.server.service import Service
 
-BASE = "/api/v1"
 JSON = "application/json"
 _TOPICS = ("commands", "context", "groups", "sessions", "tasks")
 

@@ -23,7 +23,7 @@ class ReplicaRow(Struct, frozen=True, kw_only=True):
     users: tuple[str, ...] = ()
     """The users whose sessions it has opened."""
     silent_after: float
-    """It counts as dead after so many seconds without a heartbeat."""
+    """Seconds without a heartbeat after which it counts as dead."""
     silent: float = 0.0
     """Seconds since its last heartbeat."""
     is_dead: bool = False

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import AccessDenied, ConfigError
+from clew.sdk.remote.connection import is_loopback
 from clew.server.access.origins import (
     Client,
     check_host,
     check_origin,
     find_client,
-    is_loopback,
     is_same_origin,
     parse_networks,
 )

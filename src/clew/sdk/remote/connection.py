@@ -14,14 +14,14 @@ from clew.core.errors import ClewError, ConfigError, ServerUnreachable
 from clew.core.json_text import decode_json
 from clew.sdk.client_json import ErrorBody, decode_error
 from clew.sdk.remote.addresses import HttpCall
+from clew.sdk.server_values import BASE
 
-BASE = "/api/v1"
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 """Seconds between attempts to reach the server."""
 _CONNECT_SECONDS = 10.0
 _FIRST_PATIENCE = 1.0
 _SILENT_SECONDS = 60.0
-"""A stream sends a sign of life at least every 15 seconds; after so many it counts as lost."""
+"""Seconds without data after which a stream counts as lost; a heartbeat comes every 15 seconds."""
 _T = TypeVar("_T")
 
 
@@ -32,7 +32,7 @@ class ServerConnection:
         url: The address of the server, such as `http://127.0.0.1:8765`.
         token: Proves who you are; empty for a server that wants none.
         insecure: Send the token to another machine without TLS.
-        patience: Try for so many seconds to reach the server.
+        patience: Seconds to keep trying to reach the server.
 
     Raises:
         ConfigError: The address cannot be used.

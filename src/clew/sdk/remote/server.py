@@ -16,6 +16,7 @@ from clew.sdk.remote.addresses import Address, HttpCall, encode_call, encode_que
 from clew.sdk.remote.connection import ServerConnection, is_loopback
 from clew.sdk.remote.session import ConnectionListener, RemoteSession
 from clew.sdk.server_values import (
+    TOKEN_FILE,
     ForkSession,
     FoundSession,
     SessionPage,
@@ -24,7 +25,6 @@ from clew.sdk.server_values import (
 )
 
 TOKEN_VARIABLE = "CLEW_SERVER_TOKEN"  # noqa: S105 - the name of a variable
-TOKEN_FILE = "server.token"  # noqa: S105 - the name of a file
 _T = TypeVar("_T")
 
 
@@ -35,7 +35,7 @@ class RemoteServer:
         url: The address of the server, such as `http://127.0.0.1:8765`.
         token: Proves who you are; `find_token` finds it.
         insecure: Send the token to another machine without TLS.
-        patience: Try for so many seconds to reach the server when the connection is lost.
+        patience: Seconds to keep trying to reach the server when the connection is lost.
 
     Raises:
         ConfigError: The address cannot be used.
@@ -67,7 +67,7 @@ class RemoteServer:
         """Return the sessions, the last used first.
 
         Args:
-            limit: At most so many.
+            limit: The most sessions to return.
             folder: Only sessions of this folder on the server.
         """
         query = {"limit": min(limit, 1_000), "folder": folder}

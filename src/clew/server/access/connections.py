@@ -144,7 +144,7 @@ def find_connection(request: web.BaseRequest) -> GuardedConnection | None:
 
 
 def raise_file_limit(connections: int) -> int:
-    """Let this process open enough files for so many connections.
+    """Raise the limit on open files to fit a number of connections.
 
     Returns:
         How many connections there may be; fewer if the system does not allow more.

@@ -55,12 +55,6 @@ def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
         ) from error
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only programs on this machine reach an address."""
-    found = _parse_address(host)
-    return host == "localhost" or (found is not None and found.is_loopback)
-
-
 def find_client(
     peer: str, scheme: str, headers: Mapping[str, str], proxies: Sequence[Network]
 ) -> Client:

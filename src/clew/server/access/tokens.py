@@ -15,8 +15,6 @@ from pathlib import Path
 from clew.core.errors import ConfigError
 from clew.sdk.secret_files import read_secret_file, write_secret_file
 
-TOKEN_FILE = "server.token"  # noqa: S105
-"""In the user's folder."""
 CODE_SECONDS = 600.0
 """How long a login code is valid."""
 COOKIE_SECONDS = 7 * 24 * 3600
