@@ -105,13 +105,14 @@ class TurnLog:
     def extend(self, items: Iterable[Item]) -> None:
         """Continue the conversation."""
         for item in items:
-            if item.kind is _ASSISTANT:
+            kind = item.kind
+            if kind is _ASSISTANT:
                 self._answers.append(item)
-            elif item.kind is _TOOL_RESULT:
+            elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
                     if type(part) is ToolResult and may_quote_user(part):
                         self._add_answer(item.entry_id, find_answer(part.text))
-            elif item.kind is _USER:
+            elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
 
