@@ -56,19 +56,13 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
 
-    @cached_property
+    @property
     def request_head(self) -> str:
         """What precedes the request in a ledger: its entry, and how many images it had."""
         images = f" ({pluralize(self.images, 'image')})" if self.images else ""
-        entry = f"#{self.entry_id} " if self.entry_id > 0 else ""
-        return f"{entry}user{images}: "
+        return f"#{self.entry_id} user{images}: " if self.entry_id > 0 else f"user{images}: "
 
-    @cached_property
-    def request_line(self) -> str:
-        """The whole request as a ledger writes it."""
-        return self.request_head + self.request
-
-    @cached_property
+    @property
     def answer_head(self) -> str:
         """What precedes the conclusion in a ledger: its entry, and how the turn ended."""
         entry = f"#{self.answer_id}" if self.answer_id > 0 else "answer"
@@ -324,7 +318,7 @@ def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
 
 def _write_request(turn: Turn, limit: int) -> str:
     if len(turn.request) <= limit:
-        return turn.request_line
+        return turn.request_head + turn.request
     return turn.request_head + _cut_middle(turn.request, limit, turn.entry_id)
 
 
