@@ -13,6 +13,7 @@ from clew.context.calibration import (
     learn,
     make_prior,
 )
+from clew.context.items import ItemKind
 from clew.context.view import View, fold
 from clew.core.entries import Body, MessageAdded, SetupChanged, decode, encode
 from clew.core.messages import Reasoning, assistant, user
