@@ -26,9 +26,7 @@ class Redaction:
         extra_values: More texts to hide wherever they appear.
     """
 
-    def __init__(
-        self, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()) -> None:
         self._keys, self._values = tuple(extra_keys), tuple(extra_values)
         self._redactor = Redactor(self._keys, self._values)
 
