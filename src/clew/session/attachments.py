@@ -19,7 +19,7 @@ from clew.core.ids import SessionId, new_call_id
 from clew.core.messages import Image, Part, Text, ToolCall
 from clew.core.text import one_line, truncate_middle
 from clew.providers.effort import must_think_first
-from clew.session.references import SESSION, Reference, find_references, is_image_name
+from clew.session.references import SESSION, PromptReference, find_references, is_image_name
 from clew.session.state import SessionState
 from clew.session.tool_execution import (
     CallOutcome,
@@ -44,7 +44,7 @@ async def find_attachments(
     What does not exist is not a reference: the `@` stays a sign of the prompt.
 
     Returns:
-        Parts to add to the prompt, and the calls that read texts, to be run behind it.
+        Parts to add to the prompt, and the calls that read texts, to be run after it.
     """
     references = find_references(text)
     found = [call for one in references if (call := await _find_call(state, one)) is not None]
@@ -70,7 +70,7 @@ async def find_attachments(
     return tuple(parts), tuple(calls)
 
 
-async def _find_call(state: SessionState, reference: Reference) -> ToolCall | None:
+async def _find_call(state: SessionState, reference: PromptReference) -> ToolCall | None:
     """Return the call that reads what is referred to; None if it does not exist."""
     if reference.kind == "session":
         session_id = await _find_session(state, reference.names)

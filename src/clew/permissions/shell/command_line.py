@@ -95,7 +95,7 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     assigned: tuple[ShellWord, ...] = ()
     """Values that the line assigns to variables."""
     patterns: tuple[ShellWord, ...] = ()
-    """File name patterns of which a variable gets the matches."""
+    """File name patterns whose matches a variable gets."""
     is_list: bool = True
     """False when there is more than a list of commands: loops, groups, substitutions, variables."""
 
