@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyte
@@ -151,11 +152,15 @@ def test_zsh_completes_flags_values_and_commands(tmp_path: Path) -> None:
             _type(ours, setup, screen, until=lambda row: row == "now>")
             for words, found in _COMPLETIONS:
                 line = " ".join(["clew", *words])
-                _type(ours, f"{line}\t", screen, until=lambda row, word=found: row.endswith(word))
+                _type(ours, f"{line}\t", screen, until=partial(_ends_with, found))
                 _type(ours, "\x15", screen, until=lambda row: row == "now>")  # Ctrl-U
         finally:
             shell.kill()
             os.close(ours)
+
+
+def _ends_with(word: str, row: str) -> bool:
+    return row.endswith(word)
 
 
 def _type(terminal: int, keys: str, screen: pyte.Screen, *, until: Callable[[str], bool]) -> None:
