@@ -74,6 +74,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """Options, also in another set, that make it follow links or run its own helpers."""
     recursive: bool = False
     """True if it always descends into folders."""
+    follows_always: bool = False
+    """True if it follows links below folders without an option."""
     default: str = ""
     """What it works on without operands."""
     writes_tree: str = ""

@@ -81,6 +81,8 @@ class FileAccess(Struct, frozen=True, kw_only=True):
     """True for the target of a redirection, False for an argument of a program."""
     tree: bool = False
     """True if everything below the path may be used too."""
+    follows: bool = False
+    """True if that includes what links below the path lead to."""
 
 
 class CommandLine(Struct, frozen=True, kw_only=True):

@@ -228,8 +228,9 @@ def _operand_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fi
             Operands.FIRST_WRITTEN: at == 0,
             Operands.SECOND_WRITTEN: at == 1 or (at == 0 and _may_be_several(word)),
         }.get(role, False)
+        whole = tree and not (at and at == last and role in _INTO_LAST)
         yield FileAccess(
-            path=word, writes=writes, tree=tree and not (at and at == last and role in _INTO_LAST)
+            path=word, writes=writes, tree=whole, follows=whole and _follows(arguments, table)
         )
 
 
@@ -248,8 +249,13 @@ def _recursion(
     texts = 0 if _uses(arguments, table.text_options) else table.text_operands
     if sum(not each.is_option for each in arguments) <= texts:
         operands.append(_word(table.default))
+    follows = _follows(arguments, table)
     for word in operands:
-        yield FileAccess(path=word, writes=modifies, tree=True)
+        yield FileAccess(path=word, writes=modifies, tree=True, follows=follows)
+
+
+def _follows(arguments: Sequence[Argument], table: Program) -> bool:
+    return table.follows_always or _uses(arguments, table.follows)
 
 
 def _listed_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:

@@ -97,6 +97,7 @@ _DIFF = Program(
     recurses=word_set("-r --recursive"),
     follows=word_set("-r --recursive"),
     recursive=True,
+    follows_always=True,
     read_only=True,
 )
 
