@@ -10,7 +10,15 @@ from typing import overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.estimate import SAFE_FRAMING, Framing, Meter, part_units, text_units
+from clew.context.estimate import (
+    SAFE_FRAMING,
+    Framing,
+    Meter,
+    call_units,
+    part_units,
+    result_units,
+    text_units,
+)
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
@@ -70,18 +78,20 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         units, thinking = framing.message, 0
         is_signed = False
         for part in message.parts:
-            if isinstance(part, Text):
+            if type(part) is Text:
                 units += meter(part.text)
-                continue
-            size = part_units(part, meter, framing)
-            units += size
-            if isinstance(part, ToolResult):
+            elif type(part) is ToolResult:
+                units += result_units(part, meter, framing)
                 answers += (part.call_id,)
-            elif isinstance(part, ToolCall):
+            elif type(part) is ToolCall:
+                units += call_units(part, meter, framing)
                 asks += (part.call_id,)
-            elif isinstance(part, Reasoning):
-                thinking += size
-                is_signed = is_signed or bool(part.signature or part.redacted)
+            else:
+                size = part_units(part, meter, framing)
+                units += size
+                if isinstance(part, Reasoning):
+                    thinking += size
+                    is_signed = is_signed or bool(part.signature or part.redacted)
         return cls(
             entry_id=entry_id,
             message=message,
@@ -176,7 +186,11 @@ class _Index(Struct, gc=False):
         return cls(
             ids=[item.entry_id for item in items],
             sums=list(accumulate([item.units for item in items], initial=0)),
-            outgoing=[outgoing_message(item) for item in items if item.message.parts],
+            outgoing=[
+                outgoing_message(item) if item.kind is _SUMMARY else item.message
+                for item in items
+                if item.message.parts
+            ],
             tally=tally,
         )
 

@@ -110,15 +110,15 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
     """
     entry_id = item.entry_id
     for part in item.message.parts:
-        if isinstance(part, ToolResult):
+        if type(part) is ToolResult:
             label = shown_by.get(part.call_id, part.name)
             source = _classify_tool(part.name)
             yield Passage(
                 entry_id=entry_id, label=label, source=source, text=part.text, call_id=part.call_id
             )
-        elif isinstance(part, ToolCall):
+        elif type(part) is ToolCall:
             yield _read_call(entry_id, part, shown_by)
-        elif isinstance(part, Text) and item.kind is not ItemKind.SUMMARY:
+        elif type(part) is Text and item.kind is not ItemKind.SUMMARY:
             role = str(item.message.role)
             yield Passage(entry_id=entry_id, label=role, source=SPOKEN, text=part.text)
 
