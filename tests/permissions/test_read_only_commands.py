@@ -107,6 +107,9 @@ rg -l foo src | xargs -P 2 head -3
 grep -R foo src
 diff -r src src
 timeout 5 git log -1
+awk 'NR>=2 && NR<=5 {printf "%d: %s", NR, $0}' x
+awk 'NR>2 || /a/' x
+awk '$1 > 10 {print $2}' x
 env LC_ALL=C sort x
 env ls
 """.strip().splitlines()
@@ -199,6 +202,15 @@ awk '{print > "y"}' x
 awk 'BEGIN{system("touch y")}'
 awk 'BEGIN{while((getline l < "/etc/passwd")>0) print l}'
 awk -f x
+awk '{print >"y"}' x
+awk '{print>>=y}' x
+awk 'NR>1{print>FILENAME}' x
+awk '{a ||| "sh"}' x
+awk '/}/{print > "y"}' x
+awk '"{" {print > "y"}' x
+awk '{print | "sh"}' x
+awk 'NR>1 {print $0 > $1}' x
+awk 'x > 1 || "id" | getline' x
 rg --pre ./evil foo
 rg -z foo
 rg --follow foo
