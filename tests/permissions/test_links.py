@@ -80,10 +80,23 @@ def test_a_line_that_may_reach_a_denied_file_over_a_link_asks(line: str, project
 
 
 @pytest.mark.parametrize(
-    "line", ["mv a.txt s*/t*", "cp a.txt w*", "ln --suffix 2 sub/*", "chmod -RL 700 sub", "rm w*/s*"]
+    "line",
+    [
+        "mv a.txt s*/t*",
+        "cp a.txt w*",
+        "ln --suffix 2 sub/*",
+        "chmod -RL 700 sub",
+        "rm w*/s*",
+        "gzip sub/*/*",
+    ],
 )
 def test_a_line_that_may_write_over_a_link_asks(line: str, project: Path) -> None:
     assert judge(line, "Edit(../outside/**)", project) is not Verdict.ALLOW
+
+
+def test_a_file_beside_a_match_behind_a_link_is_a_question(project: Path) -> None:
+    assert judge("gzip sub/*/*", "Edit(../outside/secret.gz)", project) is Verdict.ASK
+    assert judge("gzip a.txt", "Edit(../outside/secret.gz)", project) is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,9 @@ def _may_follow(rule: Rule, file: FileAccess, dirs: WorkingDirs, links: LinkFind
         if found is None or tree is None:
             return True
         reached += (*found, *tree.links)
+        if file.writes:
+            # A backup or a compressed file is new, beside the one that a pattern matches.
+            reached += {str(Path(each).parent) for each in found}
     return any(
         denies_path(rule, each, dirs.cwd)
         or denies_within(rule, each, dirs.cwd, existing=not file.writes)

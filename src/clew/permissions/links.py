@@ -18,6 +18,11 @@ _WILD = re.compile(r"[*?\[(]")
 _ODD_NAME = re.compile(r"-|.*[\s'\"\\]", re.DOTALL)
 
 
+def is_odd(name: str) -> bool:
+    """Does a name look like an option, or contain blanks or quotes?"""
+    return bool(_ODD_NAME.match(name))
+
+
 class _TooMany(Exception):
     """There are more entries than may be looked at."""
 
@@ -92,7 +97,7 @@ def _survey(folder: str) -> TreeSurvey | None:
                 continue
             seen.add(real)
             for entry in budget.scan(place):
-                odd = odd or bool(_ODD_NAME.match(entry.name))
+                odd = odd or is_odd(entry.name)
                 if entry.is_symlink():
                     links.append(entry.path)
                 if _is_folder(entry):

@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
-from clew.permissions.shell.arguments import Argument, Operands, Program, parse_arguments
+from clew.permissions.shell.arguments import (
+    Argument,
+    Operands,
+    Program,
+    parse_arguments,
+    split_bundle,
+)
 from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
 from clew.permissions.shell.programs import CONTAINER_PROGRAMS, NAME_ONLY, word_set
 from clew.permissions.shell.tables import PROGRAMS
@@ -46,7 +52,9 @@ def find_table(words: Sequence[ShellWord]) -> tuple[Program | None, Sequence[She
         while rest and rest[0].text.startswith("-"):
             del rest[: 2 if rest[0].text in GLOBAL_VALUES else 1]
         return (SUBCOMMANDS.get(rest[0].text) if rest else None), rest[1:]
-    return PROGRAMS.get(program), _split_bundle(words) if program == "tar" else words[1:]
+    return PROGRAMS.get(program), split_bundle(
+        words[1:], PROGRAMS["tar"]
+    ) if program == "tar" else words[1:]
 
 
 def is_system_program(words: Sequence[ShellWord]) -> bool:
@@ -345,21 +353,6 @@ def _is_archive(file: FileAccess, arguments: Sequence[Argument]) -> bool:
 
 def _as_read(file: FileAccess) -> FileAccess:
     return FileAccess(path=file.path, writes=False)
-
-
-def _split_bundle(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Rewrite `tar cfI a.tar xz x` as `tar -c -f a.tar -I xz x`."""
-    given = list(words[1:])
-    if not given or given[0].text.startswith("-") or not given[0].known:
-        return given
-    table = PROGRAMS["tar"]
-    made: list[ShellWord] = []
-    rest = given[1:]
-    for letter in given[0].text:
-        made.append(_word(f"-{letter}"))
-        if f"-{letter}" in table.valued and rest:
-            made.append(rest.pop(0))
-    return made + rest
 
 
 def _git_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
