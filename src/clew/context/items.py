@@ -122,7 +122,8 @@ class Tally(Struct, gc=False):
     waiting: frozenset[CallId] = frozenset()
     """Calls of the last answer without a result."""
     is_matched: bool = True
-    """False after a result without its call, or another message before a result."""
+    """False after a result without its call, another message before a result, a call id that is
+    used twice, or a message of tool results without any."""
 
     def extend(self, items: Iterable[Item], length: int) -> None:
         """Add items; `length` is the length of the sequence before them."""
@@ -147,19 +148,28 @@ class Tally(Struct, gc=False):
                 continue
             self.outgoing += 1
             if kind is not _TOOL_RESULT:
-                self.is_matched = self.is_matched and not waiting
+                self.is_matched = self.is_matched and not waiting and _are_unique(item.asks)
                 waiting = item.asks
-            elif item.answers == waiting:
+            elif waiting and item.answers == waiting:
                 waiting = ()
             else:
-                asked = frozenset(waiting)
-                self.is_matched = self.is_matched and asked.issuperset(item.answers)
-                waiting = asked.difference(item.answers)
+                waiting = self._answer(waiting, item.answers)
         self.waiting = frozenset(waiting)
+
+    def _answer(self, waiting: Iterable[CallId], answers: tuple[CallId, ...]) -> frozenset[CallId]:
+        """Return which calls still wait after a message with results."""
+        asked, given = frozenset(waiting), frozenset(answers)
+        if not answers or not given <= asked or not _are_unique(answers):
+            self.is_matched = False
+        return asked - given
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
         return replace(self, totals=self.totals.copy())
+
+
+def _are_unique(ids: tuple[CallId, ...]) -> bool:
+    return len(ids) < 2 or len(set(ids)) == len(ids)
 
 
 class ItemIndex(Struct, frozen=True):
@@ -305,8 +315,14 @@ class Items(Sequence[Item]):
 
     @property
     def is_matched(self) -> bool:
-        """True if every result follows its call, and only the last calls may lack theirs."""
+        """True if results follow their calls, only the last calls lack them, and ids differ."""
         return self._index.tally.is_matched
+
+    @property
+    def is_valid(self) -> bool:
+        """True if every provider takes the messages as they are; see `render.find_problems`."""
+        starts = not self._length or self._store[0].kind is _USER
+        return starts and self.is_complete and self._index.tally.outgoing == self._length
 
     @property
     def turns(self) -> int:
