@@ -1,7 +1,6 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import anyio
@@ -280,26 +279,21 @@ async def _add_messages(state: SessionState) -> bool:
 
 
 async def _call(state: SessionState) -> ModelAnswer:
-    """Call the model within the budget."""
-    check_view(state)
-    await compact_if_requested(state)
-    context = await fit(state)
-    with _reserve_call(state):
-        return await _call_with_remedies(state, context)
-
-
-@contextmanager
-def _reserve_call(state: SessionState) -> Iterator[None]:
-    """Check the budget for the next call, and reserve its cost while it is made.
+    """Call the model within the budget, which reserves the cost of the call while it is made.
 
     Raises:
         BudgetReached: The call would exceed the budget.
     """
-    state.check_next_call()
-    if state.budget is not None:
-        state.reserved_usd = state.cost(state.expect_call()) or 0.0
+    check_view(state)
+    await compact_if_requested(state)
+    context = await fit(state)
+    if state.budget is None:
+        return await _call_with_remedies(state, context)
+    expected = state.expect_call()
+    state.check_budget(expected)
+    state.reserved_usd = state.cost(expected) or 0.0
     try:
-        yield
+        return await _call_with_remedies(state, context)
     finally:
         state.reserved_usd = 0.0
 
