@@ -356,4 +356,5 @@ class Printer:
 def _report_denied(event: PermissionDenied) -> None:
     target = sanitize_line(event.target, _MAX_TARGET)
     reason = event.reason.replace(".;", ";").rstrip(".")
-    write_err(f"denied: {event.tool_name} {target} ({reason}); {event.remedy}")
+    remedy = f"; {event.remedy}" if event.remedy else ""
+    write_err(f"denied: {event.tool_name} {target} ({reason}){remedy}")

@@ -275,7 +275,7 @@ class PermissionDenied(
     target: str
     reason: str
     remedy: str
-    """What would allow it."""
+    """What would allow it; empty when the user said no."""
 
 
 class Warned(Struct, frozen=True, tag_field="event", tag="warning"):

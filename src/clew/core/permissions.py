@@ -130,7 +130,7 @@ class Decision(Struct, frozen=True):
     project_rules: tuple[str, ...] = ()
     """In a question: the allow rules that an approval for the project adds, none if it cannot."""
     answer: PermissionAnswer | None = None
-    """The user's answer to a question that the tool itself asks (`Access.question`)."""
+    """The user's answer to a question that the tool itself asks (`Access.question`), or a no."""
     remember: tuple[str, ...] = ()
     """Rules to store in the project's settings, because the user approved for the project."""
 

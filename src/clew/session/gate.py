@@ -125,10 +125,14 @@ class Gate(Struct, kw_only=True):
             wish: A hook's decision. It may spare a question or demand one; it cannot lift a
                 denial, silence a rule that asks, or answer the question of a tool.
         """
-        combined = _combine(access, decision or self.decide(access), wish)
-        final = await self._settle(access, combined)
+        decision = decision or self.decide(access)
+        if wish is None and decision.verdict is Verdict.ALLOW:
+            return decision
+        final = await self._settle(access, _combine(access, decision, wish))
         if final.verdict is Verdict.DENY and self.on_denied is not None:
-            self.on_denied(access, final, self._remedy(access))
+            # A user who said no needs no advice how to say yes.
+            remedy = "" if final.answer is not None else self._remedy(access)
+            self.on_denied(access, final, remedy)
         if final.remember and self.remember is not None:
             await self.remember(final.remember)
         return final
@@ -210,7 +214,8 @@ class Gate(Struct, kw_only=True):
         match answer.approval:
             case Approval.NO:
                 reply = f": {answer.reply}" if answer.reply else ""
-                return Decision(Verdict.DENY, f"the user said no{reply}", DecidedBy.ANSWER)
+                why = f"the user said no{reply}"
+                return Decision(Verdict.DENY, why, DecidedBy.ANSWER, answer=answer)
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:

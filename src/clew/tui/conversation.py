@@ -211,14 +211,14 @@ class Conversation:
 
     def _execute(self, line: str) -> None:
         number = self._pending.add(line)
-        if is_echoed := line.startswith("!") or self._is_builtin(line):
+        if is_echoed := self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
 
         def done(future: "Future[CommandOutcome]") -> None:
             self._pending.remove(number)
             outcome = self._result(future, line)
             if outcome is not None:
-                if outcome.run_id is None and not is_echoed:
+                if outcome.run_id is None and not is_echoed and outcome.kind != "shell":
                     self._terminal.show(UserPrompt(line))
                 self._apply_outcome(outcome, line)
             self.drain()
@@ -263,6 +263,8 @@ class Conversation:
             self.queue.insert(0, line)
             self._terminal.later(_RETRY_AFTER, self.drain)
             return
+        if line.startswith("!"):
+            self._terminal.show(UserPrompt(line))  # Its output would have shown it.
         self._terminal.show(CommandReply(text=f"clew: {error}", failed=True))
         if is_prompt or (line and isinstance(error, PromptCancelled)):
             self._terminal.give_back(line)
@@ -296,7 +298,7 @@ def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
     text = outcome.message
     if outcome.name == "help" and not line.strip().partition(" ")[2]:
         text = f"{text}\n{_QUIT_HELP}"
-    return [CommandReply(text=text)]
+    return [CommandReply(text=text, style="diff" if outcome.name == "diff" else "text")]
 
 
 def is_quit(line: str) -> bool:

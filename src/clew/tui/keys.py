@@ -138,8 +138,17 @@ def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
     def _edit_queue(_: KeyPressEvent) -> None:
         actions.edit_queue()
 
-    @keys.add("escape", filter=here & ~has_completions & ~vi_insert_mode & ~is_searching)
+    can_escape = here & ~has_completions & ~vi_insert_mode & ~is_searching
+
+    @keys.add("escape", filter=can_escape)
     def _escape(_: KeyPressEvent) -> None:
+        actions.escape()
+
+    # The second one can arrive before it is certain that the first one starts no sequence.
+    @keys.add("escape", "escape", filter=can_escape)
+    def _escape_twice(_: KeyPressEvent) -> None:
+        actions.escape()
+        actions.note_key()
         actions.escape()
 
     @keys.add("escape", filter=here & has_completions)
