@@ -177,22 +177,12 @@ class Gate(Struct, kw_only=True):
         """Ask a person where the rules leave it open."""
         if decision.verdict is not Verdict.ASK:
             return decision
-        asking = self._ask_question if access.question else self._ask
+        asking = _ask_question if access.question else self._ask
         answer = None if self.ask is None else await asking(self.ask, access, decision)
         if answer is None:
             why = f"{decision.reason}; there is no user to ask"
             answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
         return replace(answer, question=decision.reason)
-
-    async def _ask_question(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
-        """Ask the question of a tool; the tool gets the answer, whatever it is."""
-        answer = await ask(access, replace(decision, session_scope=access.session_choice))
-        if answer is None:
-            return None
-        if not isinstance(answer, PermissionAnswer):
-            answer = PermissionAnswer(approval=answer)
-        said = f"the user answered: {answer.approval}"
-        return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
@@ -204,11 +194,9 @@ class Gate(Struct, kw_only=True):
             session_scope=describe_grant(grant, self.cwd),
             project_rules=() if exact else rules_for(access, self.cwd),
         )
-        answer = await ask(access, question)
+        answer = await _get_answer(ask, access, question)
         if answer is None:
             return None
-        if not isinstance(answer, PermissionAnswer):
-            answer = PermissionAnswer(approval=answer)
         if answer.approval is not Approval.NO and (changed := self._decide_again(access, targets)):
             return changed
         match answer.approval:
@@ -243,6 +231,21 @@ class Gate(Struct, kw_only=True):
     def _add_grant(self, grant: Grant) -> None:
         if grant not in self.grants:
             self.grants.append(grant)
+
+
+async def _ask_question(ask: Ask, access: Access, decision: Decision) -> Decision | None:
+    """Ask the question of a tool; the tool gets the answer, whatever it is."""
+    question = replace(decision, session_scope=access.session_choice)
+    answer = await _get_answer(ask, access, question)
+    if answer is None:
+        return None
+    said = f"the user answered: {answer.approval}"
+    return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
+
+
+async def _get_answer(ask: Ask, access: Access, question: Decision) -> PermissionAnswer | None:
+    answer = await ask(access, question)
+    return PermissionAnswer(approval=answer) if isinstance(answer, Approval) else answer
 
 
 def _combine(access: Access, decision: Decision, wish: Decision | None) -> Decision:
