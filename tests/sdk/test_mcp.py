@@ -109,7 +109,6 @@ async def test_a_call_asks_unless_a_server_of_the_user_says_that_it_only_reads(
     assert said[1].startswith("Permission denied")
 
 
-@pytest.mark.parametrize("file", [".mcp.json", ".clew/settings.json"])
 async def test_plan_mode_offers_only_tools_of_servers_that_read(place: Place) -> None:
     configure(place)
 
@@ -120,6 +119,7 @@ async def test_plan_mode_offers_only_tools_of_servers_that_read(place: Place) ->
     assert "mcp__plain__pid" not in offered
 
 
+@pytest.mark.parametrize("file", [".mcp.json", ".clew/settings.json"])
 async def test_a_server_of_the_project_starts_only_when_the_folder_is_trusted(
     place: Place, file: str
 ) -> None:
