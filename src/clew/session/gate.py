@@ -129,8 +129,7 @@ class Gate(Struct, kw_only=True):
         final = await self._settle(access, combined)
         if final.verdict is Verdict.DENY and self.on_denied is not None:
             # A user who said no needs no advice how to say yes.
-            remedy = "" if final.answer is not None else self._remedy(access)
-            self.on_denied(access, final, remedy)
+            self.on_denied(access, final, "" if final.answer else self._remedy(access))
         if final.remember and self.remember is not None:
             await self.remember(final.remember)
         return final
@@ -211,16 +210,14 @@ class Gate(Struct, kw_only=True):
             return changed
         match answer.approval:
             case Approval.NO:
-                reply = f": {answer.reply}" if answer.reply else ""
-                why = f"the user said no{reply}"
+                why = "the user said no" + (f": {answer.reply}" if answer.reply else "")
                 return Decision(Verdict.DENY, why, DecidedBy.ANSWER, answer=answer)
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:
                 self._add_grant(grant)
-                return Decision(
-                    Verdict.ALLOW, "the user allowed calls like this one", DecidedBy.ANSWER
-                )
+                why = "the user allowed calls like this one"
+                return Decision(Verdict.ALLOW, why, DecidedBy.ANSWER)
             case Approval.PROJECT:
                 self._add_grant(grant)
                 return Decision(
