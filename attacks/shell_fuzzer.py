@@ -1,8 +1,9 @@
 """Random shell lines run for real: each touches only files that the permission analysis predicts.
 
 A file is predicted if a deny rule for it would stop the line or ask: so a touched file must not be
-one for which the rule lets the line pass. Many lines run in one sandbox, each in a fresh folder.
-What git keeps in its own folder does not count.
+one for which the rule lets the line pass. A line that runs without a question because it only
+reads must change nothing, and read nothing outside of its folder. Many lines run in one sandbox,
+each in a fresh folder. What git keeps in its own folder does not count.
 """
 
 import json
@@ -19,6 +20,7 @@ from anyio import to_thread
 from attacks import line_runner
 from attacks.corpus import Outcome, Status
 from attacks.permissions import judge
+from attacks.read_only_commands import is_allowed
 from attacks.shell_lines import FILES, LINKS, SENTINEL, make_lines
 from clew.core.permissions import Verdict
 from clew.tools.sandbox import Sandbox, SandboxPolicy
@@ -98,10 +100,18 @@ def judge_line(line: str, touched: dict[str, list[str]], template: Path) -> Outc
     """Say whether a deny rule for each touched file would have stopped the line."""
     for tool, paths in (("Edit", touched["written"]), ("Read", touched["read"])):
         for path in paths:
-            if judge(line, f"{tool}(./{path})", template) is Verdict.ALLOW:
+            if judge(line, f"{tool}({_as_pattern(path)})", template) is Verdict.ALLOW:
                 verb = "writes" if tool == "Edit" else "reads"
                 return Outcome(repr(line), Status.FAILED, f"it {verb} {path}")
+    beyond = [*touched["written"], *(path for path in touched["read"] if path.startswith(".."))]
+    if beyond and is_allowed(line, template):
+        detail = f"it runs without a question, and uses {beyond[0]}"
+        return Outcome(repr(line), Status.FAILED, detail)
     return Outcome(repr(line), Status.HELD)
+
+
+def _as_pattern(path: str) -> str:
+    return path if path.startswith("..") else f"./{path}"
 
 
 def is_precise(line: str, template: Path) -> bool:

@@ -96,7 +96,6 @@ PAGES = (
             "clew.context.clearing_plan",
             "clew.context.protected",
             "clew.context.file_versions",
-            "clew.context.compact_instructions",
             "clew.context.summary_prompt",
         ),
     ),

@@ -23,6 +23,7 @@ from clew.sdk.durable_agent import DurableAgent
 from clew.sdk.durable_questions import TaskQuestions
 from clew.sdk.durable_store import find_tasks
 from clew.sdk.permission_requests import make_request
+from clew.sdk.session_details import SessionDetails, read_details
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
 from clew.stores.memory_tasks import MemoryTaskStore
@@ -93,6 +94,10 @@ class Place:
             for one in entries
             if isinstance(one.body, MessageAdded) and one.body.message.role is Role.USER
         ]
+
+    async def read_details(self, task_id: str) -> SessionDetails:
+        record, entries = await self._place.store.load(SessionId(task_id))
+        return await read_details(self._place, record, entries)
 
 
 @asynccontextmanager
@@ -192,6 +197,7 @@ async def test_an_agent_in_a_worker_cannot_start_others(tmp_path: Path) -> None:
     assert offered.isdisjoint({"Agent", "BackgroundProcess"})
 
 
+@pytest.mark.req("STO-1")
 async def test_a_new_snapshot_of_a_worktree_replaces_the_one_before(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -219,10 +225,12 @@ async def test_a_new_snapshot_of_a_worktree_replaces_the_one_before(tmp_path: Pa
                 saved.append(row.snapshot)
             ended = await place.wait_for(task_id, lambda row: row.state.status.is_terminal)
         unused = await place.tasks.find_unused_blobs(older_than=-3_600.0)
+        details = await place.read_details(task_id)
         first = await place.tasks.get_blob(saved[0])
         last = await place.tasks.get_blob(ended.snapshot)
 
     assert (unused, first) == ([], None)
+    assert details.sandbox_snapshot_id == ended.snapshot
     assert len(msgspec.json.decode(last or b"{}", type=Snapshot).bundles) >= 2
 
 

@@ -42,6 +42,16 @@ class SetupChanged(
     """How much the model reasons: `low`, `medium` or `high`; empty for the model's default."""
 
 
+class ContextReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that the user attached to a prompt with `@`."""
+
+    kind: Literal["file", "folder", "image", "session", "resource"]
+    target: str
+    """The path, the id of the session, or `server:uri`."""
+    lines: str = ""
+    """The lines that were attached, such as `3-9`; empty for all."""
+
+
 class MessageAdded(
     Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="kind", tag="message"
 ):
@@ -60,6 +70,8 @@ class MessageAdded(
     """What people are shown in place of a prompt that was made from what they typed."""
     report: ToolReport | None = None
     """How the tool call that this result answers looks to a client."""
+    references: tuple[ContextReference, ...] = ()
+    """What the user attached to this prompt."""
 
 
 class Replacement(Struct, frozen=True, kw_only=True, omit_defaults=True):

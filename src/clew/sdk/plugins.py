@@ -23,14 +23,18 @@ from clew.extensions.plugins.registry import InstalledPlugin, Scope
 from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
     GitSource,
+    PathSource,
+    Source,
+    UnsupportedSource,
     describe_source,
+    parse_git_source,
+    parse_source_object,
 )
 from clew.extensions.plugins.summary import PluginSummary, format_summary, summarize
 from clew.extensions.plugins.validation import Validated, validate
 from clew.sdk.active_plugins import name_project, plugin_folder
 from clew.sdk.folders import Homes
 from clew.sdk.installed_plugins import InstalledPlugins, PluginRow
-from clew.sdk.plugin_sources import find_settings_marketplaces, parse_source
 from clew.sdk.settings import LoadedSettings, load_project_settings
 
 __all__ = [
@@ -50,6 +54,8 @@ __all__ = [
     "format_summary",
     "validate",
 ]
+
+_MARKETPLACE_FILE = "marketplace.json"
 
 
 class Preparation:
@@ -226,7 +232,7 @@ class Plugins:
         Raises:
             ConfigError: It cannot be fetched, or is not a marketplace.
         """
-        source = parse_source(text, self._cwd)
+        source = _parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
                 f"{text} is neither a folder nor a git repository; write ./FOLDER, owner/name, or"
@@ -240,7 +246,7 @@ class Plugins:
             if market:
                 await self._add_from_settings(market)
             return await to_thread.run_sync(self.marketplaces.find, name, market)
-        source = parse_source(text, self._cwd)
+        source = _parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
                 f"{text} is not a plugin; write NAME@MARKETPLACE, ./FOLDER, an archive, or the"
@@ -253,7 +259,7 @@ class Plugins:
         known = await to_thread.run_sync(self.marketplaces.list_known)
         if any(one.name == name for one in known):
             return
-        entry = find_settings_marketplaces(self._load(), self._cwd).get(name)
+        entry = _find_settings_marketplaces(self._load(), self._cwd).get(name)
         if entry is not None:
             check_reserved(name, entry)
             await self.marketplaces.add(entry, name=name)
@@ -263,9 +269,45 @@ class Plugins:
         known = {one.name for one in self.marketplaces.list_known()}
         return {
             name: describe_source(source)
-            for name, source in find_settings_marketplaces(self._load(), self._cwd).items()
+            for name, source in _find_settings_marketplaces(self._load(), self._cwd).items()
             if name not in known
         }
 
     def _load(self) -> LoadedSettings:
         return load_project_settings(self._cwd, self._homes, self._environ)
+
+
+def _parse_source(text: str, cwd: Path) -> Source | None:
+    """Return the source that a user names; None if the text is not of a form that Clew knows.
+
+    `./folder`, `/folder`, `~/folder` and names of archives are paths; everything else is a git
+    repository.
+
+    Raises:
+        ConfigError: It is an address that Clew cannot use.
+    """
+    is_archive = text.endswith(ARCHIVE_ENDINGS) and "://" not in text
+    if text.startswith((".", "/", "~")) or is_archive:
+        path = (cwd / Path(text).expanduser()).resolve()
+        # The file stands for the marketplace that it describes.
+        is_list = path.name == _MARKETPLACE_FILE and path.is_file()
+        return PathSource(path=str(path.parent.parent if is_list else path))
+    if "://" in text and text.partition("#")[0].endswith((".json", *ARCHIVE_ENDINGS)):
+        raise ConfigError(f"{text} is a file; download it, and give its path instead")
+    return parse_git_source(text)
+
+
+def _find_settings_marketplaces(loaded: LoadedSettings, cwd: Path) -> dict[str, Source]:
+    """Return the marketplaces in the settings that apply, by name.
+
+    Those of a project are among them once it is trusted. Sources that Clew cannot use are left
+    out.
+    """
+    found: dict[str, Source] = {}
+    for name, entry in loaded.settings.extra_known_marketplaces.items():
+        source = parse_source_object(entry.source)
+        if isinstance(source, PathSource):
+            source = PathSource(path=str((cwd / source.path).resolve()))
+        if not isinstance(source, UnsupportedSource):
+            found[name] = source
+    return found

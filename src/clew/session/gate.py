@@ -125,8 +125,10 @@ class Gate(Struct, kw_only=True):
             wish: A hook's decision. It may spare a question or demand one; it cannot lift a
                 denial, silence a rule that asks, or answer the question of a tool.
         """
-        combined = _combine(access, decision or self.decide(access), wish)
-        final = await self._settle(access, combined)
+        decision = decision or self.decide(access)
+        if wish is None and decision.verdict is Verdict.ALLOW:
+            return decision
+        final = await self._settle(access, _combine(access, decision, wish))
         if final.verdict is Verdict.DENY and self.on_denied is not None:
             # A user who said no needs no advice how to say yes.
             self.on_denied(access, final, "" if final.answer else self._remedy(access))

@@ -7,6 +7,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from clew.core.entries import ContextReference
+from clew.core.messages import Part, ToolCall
+
 SESSION = "session:"
 _IMAGE = r"\.(?:png|jpe?g|gif|webp)"
 _AT = re.compile(
@@ -33,6 +36,17 @@ class Reference(Struct, frozen=True, kw_only=True):
     first: int = 0
     """The first line to attach; 0 for the whole file."""
     last: int = 0
+
+
+class Attachments(Struct, frozen=True, kw_only=True):
+    """What a prompt brings along."""
+
+    parts: tuple[Part, ...] = ()
+    """Added to the prompt."""
+    calls: tuple[ToolCall, ...] = ()
+    """They read texts, and are run after the prompt."""
+    references: tuple[ContextReference, ...] = ()
+    """The names of all of them."""
 
 
 def find_references(text: str) -> list[Reference]:

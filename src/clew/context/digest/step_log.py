@@ -7,10 +7,10 @@ results and in notifications, which a program adds to the user's messages.
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import itemgetter
+from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.digest.tool_steps import ToolStep, is_read_tool
@@ -23,9 +23,15 @@ _USER_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", r
 _NOTIFICATION = re.compile(
     r"<task-notification>.{0,200}?<task-id>(\w+)</task-id>(.*?)</task-notification>", re.DOTALL
 )
+_USER = ItemKind.USER
 _POLL_KEYS = ("session_id", "task_id", "bash_id", "shell_id", "agentId")
 _MOST_JOINED = 20_000
-_place, _number = attrgetter("place"), attrgetter("number")
+_Answer: TypeAlias = tuple[EntryId, ToolResult]
+"""A result with the entry of its message."""
+_NO_ANSWER: _Answer = (NO_ENTRY, ToolResult(call_id=CallId(""), name="", text=""))
+_Call: TypeAlias = tuple[int, int, EntryId, ToolCall]
+"""The number of a call among all calls; the index and the entry of its message; the call."""
+_number, _place = itemgetter(0), itemgetter(1)
 
 
 def list_steps(items: Sequence[Item], *, newest: int | None = None) -> list[ToolStep]:
@@ -50,6 +56,8 @@ class StepLog:
         self._calls: list[_Call] = []
         """All others."""
         self._answers: dict[CallId, _Answer] = {}
+        self._steps: dict[int, tuple[_Answer, ToolStep]] = {}
+        """The steps that were asked for, by the number of the call."""
         self._ended: dict[str, _Answer] = {}
         """What notifications said about background jobs."""
 
@@ -58,11 +66,11 @@ class StepLog:
         for place, item in enumerate(items, start=self._length):
             if item.asks or item.answers:
                 for part in item.message.parts:
-                    if isinstance(part, ToolResult):
-                        self._answers[part.call_id] = _Answer(item.entry_id, part)
-                    elif isinstance(part, ToolCall):
+                    if type(part) is ToolResult:
+                        self._answers[part.call_id] = item.entry_id, part
+                    elif type(part) is ToolCall:
                         self._add_call(place, item.entry_id, part)
-            elif item.kind is ItemKind.USER and "<" in (text := item.message.text):
+            elif item.kind is _USER and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
 
@@ -75,7 +83,7 @@ class StepLog:
 
     def _add_call(self, place: int, entry_id: EntryId, call: ToolCall) -> None:
         calls = self._reads if is_read_tool(call.name) else self._calls
-        calls.append(_Call(place, entry_id, call, len(self._reads) + len(self._calls)))
+        calls.append((len(self._reads) + len(self._calls), place, entry_id, call))
 
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""
@@ -83,52 +91,35 @@ class StepLog:
             arguments = msgspec.json.encode({"command": command}).decode()
             call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
             self._add_call(place, entry_id, call)
-        last = self._calls[-1].call.call_id if self._calls else CallId("")
+        last = self._calls[-1][-1].call_id if self._calls else CallId("")
         if "<bash-std" in text and last.startswith("user ") and last not in self._answers:
             output = "".join(_USER_OUTPUT.findall(text))
             result = ToolResult(call_id=last, name="bash", text=output)
-            self._answers[last] = _Answer(entry_id, result)
+            self._answers[last] = entry_id, result
         for job, told in _NOTIFICATION.findall(text):
             failed = "<status>failed" in told
             result = ToolResult(call_id=CallId(""), name="", text=told.strip(), failed=failed)
-            self._ended[job] = _Answer(entry_id, result)
+            self._ended[job] = entry_id, result
 
-    def _make_step(self, one: "_Call") -> ToolStep:
-        answer = self._answers.get(one.call.call_id, _NO_ANSWER)
-        if one.step is None or one.answer is not answer:
-            one.answer = answer
-            one.step = ToolStep(
-                place=one.place,
-                entry_id=one.entry_id,
-                name=one.call.name.lower(),
-                encoded=one.call.arguments,
-                result=answer.result.text,
-                result_id=answer.entry_id,
-                failed=answer.result.failed,
-                answered=answer is not _NO_ANSWER,
-            )
-        return one.step
-
-
-class _Answer(Struct, frozen=True, gc=False):
-    """A result with the entry of its message."""
-
-    entry_id: EntryId
-    result: ToolResult
-
-
-_NO_ANSWER = _Answer(NO_ENTRY, ToolResult(call_id=CallId(""), name="", text=""))
-
-
-class _Call(Struct, gc=False):
-    """A call with the index and the entry of its message, and the step that was made of it."""
-
-    place: int
-    entry_id: EntryId
-    call: ToolCall
-    number: int
-    answer: _Answer = _NO_ANSWER
-    step: ToolStep | None = None
+    def _make_step(self, one: _Call) -> ToolStep:
+        number, place, entry_id, call = one
+        answer = self._answers.get(call.call_id, _NO_ANSWER)
+        made = self._steps.get(number)
+        if made is not None and made[0] is answer:
+            return made[1]
+        result_id, result = answer
+        step = ToolStep(
+            place=place,
+            entry_id=entry_id,
+            name=call.name.lower(),
+            encoded=call.arguments,
+            result=result.text,
+            result_id=result_id,
+            failed=result.failed,
+            answered=answer is not _NO_ANSWER,
+        )
+        self._steps[number] = answer, step
+        return step
 
 
 def _join_polls(steps: list[ToolStep], ended: dict[str, _Answer]) -> list[ToolStep]:
@@ -150,7 +141,7 @@ def _join_polls(steps: list[ToolStep], ended: dict[str, _Answer]) -> list[ToolSt
             started[step.background_id] = place
     for job, place in started.items():
         if job in ended:
-            told, told_in = ended[job].result, ended[job].entry_id
+            told_in, told = ended[job]
             steps[place] = replace(
                 steps[place], result=told.text, result_id=told_in, failed=told.failed
             )

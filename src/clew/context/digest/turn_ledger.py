@@ -104,7 +104,7 @@ class TurnLog:
                 self._answers.append(item)
             elif item.kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if isinstance(part, ToolResult) and may_quote_user(part):
+                    if type(part) is ToolResult and may_quote_user(part):
                         self._add_answer(item.entry_id, find_answer(part.text))
             elif item.kind is _USER:
                 self._conclude()
