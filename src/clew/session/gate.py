@@ -197,16 +197,14 @@ class Gate(Struct, kw_only=True):
             return changed
         match answer.approval:
             case Approval.NO:
-                reply = f": {answer.reply}" if answer.reply else ""
-                why = f"the user said no{reply}"
+                why = "the user said no" + (f": {answer.reply}" if answer.reply else "")
                 return Decision(Verdict.DENY, why, DecidedBy.ANSWER, answer=answer)
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:
                 self._add_grant(grant)
-                return Decision(
-                    Verdict.ALLOW, "the user allowed calls like this one", DecidedBy.ANSWER
-                )
+                why = "the user allowed calls like this one"
+                return Decision(Verdict.ALLOW, why, DecidedBy.ANSWER)
             case Approval.PROJECT:
                 self._add_grant(grant)
                 return Decision(
