@@ -306,12 +306,14 @@ class Items(Sequence[Item]):
 
         Always the same objects, so encoders can cache them by identity.
         """
-        return self._index.outgoing[: self._index.tally.outgoing]
+        index = self._index
+        return index.outgoing[: index.tally.outgoing]
 
     @property
     def is_complete(self) -> bool:
         """True if every call has its result directly after it, and every result its call."""
-        return self.is_matched and not self._index.tally.waiting
+        tally = self._index.tally
+        return tally.is_matched and not tally.waiting
 
     @property
     def is_matched(self) -> bool:
@@ -341,7 +343,8 @@ class Items(Sequence[Item]):
         A caller that checks all results only then has a constant cost per message, however
         long the conversation.
         """
-        return self._index.tally.marked_at > self._index.tally.answered_at
+        tally = self._index.tally
+        return tally.marked_at > tally.answered_at
 
     def units(self, start: int = 0) -> int:
         """Return the units of the items from index `start` on."""
