@@ -16,7 +16,6 @@ from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.json_text import JsonDecoder
-from clew.core.messages import ToolResult
 
 _SHELLS = frozenset(
     {
@@ -218,13 +217,9 @@ def is_read_tool(name: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _is_read_or_shell(name: str) -> bool:
-    return name.lower() in _READS or name.lower() in _SHELLS
-
-
-def may_quote_user(result: ToolResult) -> bool:
-    """Return whether a result may tell what the user said: it failed, or no program made it."""
-    return result.failed or not _is_read_or_shell(result.name)
+def may_quote_user(name: str) -> bool:
+    """Return whether a result of a tool may tell what the user said, even if it did not fail."""
+    return name.lower() not in _READS and name.lower() not in _SHELLS
 
 
 _PATCH_FILE = re.compile(

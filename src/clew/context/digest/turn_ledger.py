@@ -104,7 +104,7 @@ class TurnLog:
                 self._answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and may_quote_user(part):
+                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
                         self._add_answer(item.entry_id, find_answer(part.text))
             elif kind is _USER:
                 self._conclude()
