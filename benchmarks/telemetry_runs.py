@@ -26,6 +26,8 @@ from clew.providers.scripted import ScriptedProvider, call_reply
 _PACKAGE = "opentelemetry"
 _WARM_UP = 2
 _COUNTED = 10
+_WINDOW = 100_000_000
+"""So large that nothing is compacted."""
 
 
 @contextmanager
@@ -111,6 +113,7 @@ class Sessions:
                     model="m",
                     cwd=place,
                     environ=environ,
+                    max_context_tokens=_WINDOW,
                     **options,
                 )
                 self._opened[case] = await stack.enter_async_context(session)

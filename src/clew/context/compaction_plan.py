@@ -209,7 +209,8 @@ def summarise_by_rules(
     author = "model" if notes else "rules"
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
-    gone = [item for item in plan.dropped if item.kind is not _SUMMARY]
+    # Only the first message of a view can be a summary.
+    gone = plan.dropped[1:] if plan.dropped[0].kind is _SUMMARY else plan.dropped
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
@@ -226,6 +227,7 @@ def summarise_by_rules(
         beside=(notes, budget.beside),
         conversation=history.follow_view(view),
         history=history,
+        words=0 if budget.is_hard else budget.words,
     )
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)

@@ -388,7 +388,7 @@ NO_ITEMS = Items()
 """An empty sequence, which views share: nothing is ever added to its storage."""
 
 
-def sort_items(items: list[Item]) -> list[Item]:
+def sort_items(items: Sequence[Item]) -> list[Item]:
     """Sort items by their entries; ids without an entry count down from -1."""
     return sorted(items, key=_entry_id, reverse=bool(items) and items[-1].entry_id < 0)
 

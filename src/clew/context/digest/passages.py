@@ -130,7 +130,7 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
 
 def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:
     values = _decode(call.arguments)
-    strings = list(_iter_strings(values))
+    strings = _list_strings(values)
     label = shown_by[call.call_id] = f"{call.name} {_name_subject(strings)}".rstrip()
     return Passage(
         entry_id=entry_id,
@@ -138,7 +138,7 @@ def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -
         source=CALLED,
         text="\n".join(strings),
         call_id=call.call_id,
-        replaced=_find_replaced(values),
+        replaced=_find_replaced(values) if '"old_str' in call.arguments else frozenset(),
     )
 
 
@@ -177,18 +177,19 @@ def _decode(arguments: str) -> object:
         return arguments
 
 
-def _iter_strings(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for inner in value.values():
-                yield from _iter_strings(inner)
-        case list():
-            for inner in value:
-                yield from _iter_strings(inner)
-        case _:
-            pass
+def _list_strings(value: object) -> list[str]:
+    """Return the strings in a JSON value, in order."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    found: list[str] = []
+    for inner in value if isinstance(value, list) else ():
+        if isinstance(inner, str):
+            found.append(inner)
+        else:
+            found += _list_strings(inner)
+    return found
 
 
 def _find_replaced(arguments: object) -> frozenset[str]:

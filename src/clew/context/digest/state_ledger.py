@@ -134,18 +134,19 @@ class StateLog:
         """Compute the state so far; see the function of that name."""
         steps = self.steps.list_steps(newest=_NEWEST)
         root = find_root(list_paths(steps))
-        ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
+        acts = [step for step in steps if not step.only_reads]
+        ran = [(step, find_checks(step)) for step in acts if step.command and step.ran]
         checks = keep_latest(run for _, runs in ran for run in runs)
         return StateLedger(
             root=root,
             checks=checks,
             failures=list_failures(steps, ran, checks),
-            git=follow_repository(steps),
-            tasks=list_tasks(steps),
+            git=follow_repository(acts),
+            tasks=list_tasks(acts),
             files=list_files(steps, root=root),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
-            searches=list_searches(steps),
+            searches=list_searches(acts),
             commands=_list_commands(step for step, runs in reversed(ran) if not runs),
         )
 

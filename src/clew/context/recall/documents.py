@@ -29,7 +29,8 @@ _MOST_REPEATS = 4
 _MARKS: Mapping[str, str] = MappingProxyType({"role": "\ue000", "tool": "\ue001", "file": "\ue002"})
 """Begin the words that stand for a filter; no text contains them."""
 _JOINER = "\ue00f"
-_NOT_WORD = re.compile(r"[^a-z0-9\u0080-\uffff]")
+# Much faster to compile than the negated set with all of the basic plane.
+_NOT_WORD = re.compile(r"[\x00-/:-`{-\x7f\U00010000-\U0010ffff]")
 
 
 class Document(Struct, frozen=True, kw_only=True):
