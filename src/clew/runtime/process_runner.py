@@ -280,7 +280,7 @@ def _report_news(task: RunningTask, output: ProcessOutput) -> None:
 
 
 async def _end(process: Process, guard: CallGuard, output: ProcessOutput, *, grace: float) -> None:
-    """End everything that a process has started, also if it has ended itself."""
+    """End everything that a process has started, even if it has ended itself."""
     with CancelScope(shield=True):
         is_over = process.returncode is not None
         if not is_over or group_is_alive(process):

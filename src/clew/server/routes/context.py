@@ -37,7 +37,7 @@ CONTEXT_ROUTES: tuple[AnyRoute, ...] = (
     make_method_route("context.unpin", summary="Stop keeping an entry in the window."),
     make_method_route(
         "context.recall",
-        summary="Search the whole journal, also what has left the window.",
+        summary="Search the whole journal, including what has left the window.",
         example=Example(query={"query": "parser", "limit": "5"}),
     ),
     make_method_route(
