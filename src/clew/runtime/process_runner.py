@@ -113,12 +113,12 @@ class ProcessRunner:
         """Write a line to the standard input of a process; `END_OF_INPUT` closes it.
 
         Raises:
-            BackgroundTaskError: The process does not run, or does not read its input.
+            BackgroundTaskError: The process is not running, or does not read its input.
         """
         pipes = self._running.get(task_id)
         if pipes is None:
             # It is just starting or ending.
-            raise _refuse(f"{task_id} does not run", recoverable=True)
+            raise _refuse(f"{task_id} is not running", recoverable=True)
         if text == END_OF_INPUT:
             pipes.close_input()
             return

@@ -166,7 +166,7 @@ class Roster:
         entry = await self.find(wanted)
         task_id, question = entry.task.task_id, entry.question
         if question is None:
-            raise SessionError(f"{task_id} asks nothing; it is {describe_status(entry)}")
+            raise SessionError(f"{task_id} has no open question; it is {describe_status(entry)}")
         if answer.approval is Approval.PROJECT and not question.project_rules:
             raise SessionError("this call cannot be allowed for the project; answer y, s or n")
         if entry.task.durable:
