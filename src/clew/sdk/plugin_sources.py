@@ -5,9 +5,9 @@ from pathlib import Path
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
+    GitSource,
     PathSource,
     Source,
-    UnsupportedSource,
     parse_git_source,
     parse_source_object,
 )
@@ -46,7 +46,7 @@ def find_settings_marketplaces(loaded: LoadedSettings, cwd: Path) -> dict[str, S
     for name, entry in loaded.settings.extra_known_marketplaces.items():
         source = parse_source_object(entry.source)
         if isinstance(source, PathSource):
-            source = PathSource(path=str((cwd / source.path).resolve()))
-        if not isinstance(source, UnsupportedSource):
+            found[name] = PathSource(path=str((cwd / source.path).resolve()))
+        elif isinstance(source, GitSource):
             found[name] = source
     return found

@@ -24,6 +24,8 @@ from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
     GitSource,
     describe_source,
+    is_archive_url,
+    make_archive_source,
 )
 from clew.extensions.plugins.summary import PluginSummary, format_summary, summarize
 from clew.extensions.plugins.validation import Validated, validate
@@ -240,6 +242,8 @@ class Plugins:
             if market:
                 await self._add_from_settings(market)
             return await to_thread.run_sync(self.marketplaces.find, name, market)
+        if is_archive_url(text):
+            return PluginOrigin(source=make_archive_source(text))
         source = parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
