@@ -154,6 +154,16 @@ def test_a_server_that_does_not_start_is_an_exit_code_and_a_reason(clew: Clew) -
     assert "the database password is missing" in told.err
 
 
+def test_the_last_lines_of_a_server_that_does_not_start_are_shown(clew: Clew) -> None:
+    clew("add", "plain", "--", "sh", "-c", "echo no certificate >&2; echo see the log >&2; exit 1")
+
+    tested = clew("test", "plain")
+
+    assert tested.code == 1
+    assert "it last wrote: see the log" in tested.err
+    assert "clew:   no certificate\nclew:   see the log\n" in tested.err
+
+
 def test_a_variable_that_is_not_set_is_named(clew: Clew) -> None:
     clew("add", "x", "-e", "KEY=${MISSING_KEY}", "--", "command")
 
