@@ -137,10 +137,14 @@ class Gate(Struct, kw_only=True):
             wish: A hook's decision. It may spare a question or demand one; it cannot lift a
                 denial, silence a rule that asks, or answer the question of a tool.
         """
-        combined = _combine(access, decision or self.decide(access), wish)
-        final = await self._settle(access, combined)
+        decision = decision or self.decide(access)
+        if wish is None and decision.verdict is Verdict.ALLOW:
+            return decision
+        final = await self._settle(access, _combine(access, decision, wish))
         if final.verdict is Verdict.DENY and self.on_denied is not None:
-            self.on_denied(access, final, _find_remedy(self, access))
+            # A user who said no needs no advice how to say yes.
+            remedy = "" if final.answer is not None else _find_remedy(self, access)
+            self.on_denied(access, final, remedy)
         if final.remember and self.remember is not None:
             await self.remember(final.remember)
         return final
@@ -169,22 +173,12 @@ class Gate(Struct, kw_only=True):
         """Ask a person where the rules leave it open."""
         if decision.verdict is not Verdict.ASK:
             return decision
-        asking = self._ask_question if access.question else self._ask
+        asking = _ask_question if access.question else self._ask
         answer = None if self.ask is None else await asking(self.ask, access, decision)
         if answer is None:
             why = f"{decision.reason}; there is no user to ask"
             answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
         return replace(answer, question=decision.reason)
-
-    async def _ask_question(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
-        """Ask the question of a tool; the tool gets the answer, whatever it is."""
-        answer = await ask(access, replace(decision, session_scope=access.session_choice))
-        if answer is None:
-            return None
-        if not isinstance(answer, PermissionAnswer):
-            answer = PermissionAnswer(approval=answer)
-        said = f"the user answered: {answer.approval}"
-        return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
@@ -196,24 +190,21 @@ class Gate(Struct, kw_only=True):
             session_scope=describe_grant(grant, self.cwd),
             project_rules=() if exact else rules_for(access, self.cwd),
         )
-        answer = await ask(access, question)
+        answer = await _get_answer(ask, access, question)
         if answer is None:
             return None
-        if not isinstance(answer, PermissionAnswer):
-            answer = PermissionAnswer(approval=answer)
         if answer.approval is not Approval.NO and (changed := self._decide_again(access, targets)):
             return changed
         match answer.approval:
             case Approval.NO:
-                reply = f": {answer.reply}" if answer.reply else ""
-                return Decision(Verdict.DENY, f"the user said no{reply}", DecidedBy.ANSWER)
+                why = "the user said no" + (f": {answer.reply}" if answer.reply else "")
+                return Decision(Verdict.DENY, why, DecidedBy.ANSWER, answer=answer)
             case Approval.ONCE:
                 return Decision(Verdict.ALLOW, "the user allowed this call", DecidedBy.ANSWER)
             case Approval.SESSION:
                 self._add_grant(grant)
-                return Decision(
-                    Verdict.ALLOW, "the user allowed calls like this one", DecidedBy.ANSWER
-                )
+                why = "the user allowed calls like this one"
+                return Decision(Verdict.ALLOW, why, DecidedBy.ANSWER)
             case Approval.PROJECT:
                 self._add_grant(grant)
                 return Decision(
@@ -234,6 +225,21 @@ class Gate(Struct, kw_only=True):
     def _add_grant(self, grant: Grant) -> None:
         if grant not in self.grants:
             self.grants.append(grant)
+
+
+async def _ask_question(ask: Ask, access: Access, decision: Decision) -> Decision | None:
+    """Ask the question of a tool; the tool gets the answer, whatever it is."""
+    question = replace(decision, session_scope=access.session_choice)
+    answer = await _get_answer(ask, access, question)
+    if answer is None:
+        return None
+    said = f"the user answered: {answer.approval}"
+    return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
+
+
+async def _get_answer(ask: Ask, access: Access, question: Decision) -> PermissionAnswer | None:
+    answer = await ask(access, question)
+    return PermissionAnswer(approval=answer) if isinstance(answer, Approval) else answer
 
 
 def _find_remedy(gate: Gate, access: Access) -> str:

@@ -17,7 +17,7 @@ from clew.hooks.settings import Hook
 from clew.tools.mcp.config import find_transport, list_variables
 
 _MAX_LINE = 1_000
-"""Characters of a command line; how many follow is said."""
+"""Characters of a command line that are shown."""
 _MAX_NAMES = 30
 _OWN_VARIABLES = frozenset({"CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "CLAUDE_PROJECT_DIR"})
 _MAX_WARNINGS = 8
@@ -100,7 +100,7 @@ def _format_warnings(warnings: Sequence[str]) -> list[str]:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names as a list for people; how many are left out is said."""
+    """Return a list of names, and how many are left out."""
     more = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" … and {more:,} more" if more > 0 else "")
 
