@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -229,7 +230,10 @@ async def test_other_agents_read_the_sessions_of_a_folder(tmp_path: Path) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.req("TOL-8")
-async def test_clew_mcp_serve_offers_the_sessions_over_stdio(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_clew_mcp_serve_offers_the_sessions_over_stdio_in_both_protocols(
+    tmp_path: Path, mode: Literal["auto", "legacy"]
+) -> None:
     project = tmp_path / "project"
     project.mkdir()
     environ = {"HOME": str(tmp_path), "CLEW_HOME": str(tmp_path / "clew"), "PATH": "/usr/bin:/bin"}
@@ -244,5 +248,5 @@ async def test_clew_mcp_serve_offers_the_sessions_over_stdio(tmp_path: Path) -> 
     )
 
     with anyio.fail_after(60):
-        async with Client(command) as client:
+        async with Client(command, mode=mode) as client:
             await check_memory(client, name)
