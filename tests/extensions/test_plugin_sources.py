@@ -117,6 +117,8 @@ def test_sources_of_claude_code_are_understood(entry: dict[str, Any], source: ob
         {"source": "npm", "package": "x", "version": 2},
         {"source": "url", "url": "http://example.com/x.zip"},
         {"source": "url", "url": "https://example.com/x.zip", "sha": "ab"},
+        {"source": "url", "url": "https://[::1/x.zip"},
+        {"source": "npm", "package": "x", "registry": "https://[::1"},
         {"source": "hg", "url": "x"},
         {"source": "github", "repo": "ann"},
         {"source": "github", "repo": 3},

@@ -231,7 +231,8 @@ def _parse_npm(data: Mapping[str, Any]) -> NpmSource:
 
 def is_archive_url(text: str) -> bool:
     """Return whether a text is the address of an archive, by its ending."""
-    return "://" in text and urlsplit(text).path.endswith(ARCHIVE_ENDINGS)
+    path = text.partition("?")[0].partition("#")[0]
+    return "://" in text and path.lower().endswith(ARCHIVE_ENDINGS)
 
 
 def make_archive_source(url: str, *, sha256: str = "") -> ArchiveSource:
