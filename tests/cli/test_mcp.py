@@ -155,6 +155,18 @@ def test_a_server_that_does_not_start_is_an_exit_code_and_a_reason(clew: Clew) -
     assert "the database password is missing" in told.err
 
 
+def test_a_program_that_is_not_installed_is_named(
+    clew: Clew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    clew("add", "time", "--", "uvx", "mcp-server-time")
+
+    tested = clew("test", "time")
+
+    expected = "uvx cannot be started: there is no such program in your PATH; it comes with uv"
+    assert (tested.code, expected in tested.err) == (1, True)
+
+
 def test_the_last_lines_of_a_server_that_does_not_start_are_shown(clew: Clew) -> None:
     clew("add", "plain", "--", "sh", "-c", "echo no certificate >&2; echo see the log >&2; exit 1")
 
