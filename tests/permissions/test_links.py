@@ -113,6 +113,13 @@ def test_links_that_a_line_does_not_follow_are_no_question(line: str, project: P
     assert judge(line, "Read(../outside/**)", project) is Verdict.ALLOW
 
 
+@pytest.mark.parametrize(
+    "line", ["cat ~*", "cat ~nobody-here/*", "grep -R x ~nobody-here", "ls ~1"]
+)
+def test_a_home_that_does_not_exist_is_a_name_like_any_other(line: str, project: Path) -> None:
+    judge(line, "Read(../outside/**)", project)
+
+
 def test_a_folder_with_too_many_entries_is_a_question(project: Path) -> None:
     (project / "many").mkdir()
     assert judge("grep -R x many", "Read(../outside/**)", project) is Verdict.ALLOW

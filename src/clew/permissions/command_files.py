@@ -15,6 +15,7 @@ from clew.permissions.paths import (
     denies_path,
     denies_some,
     denies_within,
+    expand_home,
     find_fixed_folder,
     resolve,
 )
@@ -228,4 +229,4 @@ def _may_follow(rule: Rule, file: FileAccess, dirs: WorkingDirs, links: LinkFind
 def _absolute_places(word: ShellWord, dirs: WorkingDirs) -> Iterator[str]:
     if word.known or word.globs:
         for place in dirs.resolve(word.text):
-            yield str(Path(place).expanduser()) if place.startswith("~") else place
+            yield expand_home(place)
