@@ -235,6 +235,16 @@ def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
     assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
 
 
+def test_logged_calls_and_json_are_no_findings() -> None:
+    logged = '[Tool: Read] {"file_path": "/src/reader.py", "reason": "it was fixed and committed"}'
+    data = '{"fixed": "the bug in reader.py", "done": true}'
+    report = f"{logged}\n{data}\nThe root cause of the bug is in reader.py."
+
+    assert show(items(user("go"), assistant(report))).splitlines()[1:] == [
+        "- #3 The root cause of the bug is in reader.py."
+    ]
+
+
 def test_links_to_files_are_shortened() -> None:
     assert shorten_links("see [a.py](/x/a.py:3) and [b](https://b.c)") == (
         "see a.py:3 and [b](https://b.c)"
