@@ -266,7 +266,7 @@ def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
     said = [f"Answer {n}: it is all the same, all of it is the same as before." for n in range(60)]
     talk = [m for n, text in enumerate(said) for m in (user(f"Why {n}?"), assistant(text))]
 
-    text = prepare_digest(list(view_of(*talk).items), words=500).write(900)
+    text = prepare_digest(list(view_of(*talk).items), keep_words=True).write(900)
 
     assert [one for one in said[-8:] if one not in text] == []
     assert "Why 0?" in text
@@ -314,7 +314,7 @@ def test_the_first_task_and_rules_of_a_plain_conversation_stay() -> None:
 def test_all_words_of_the_user_stay_where_they_may_take_the_room() -> None:
     talk = chat_of_visits(returns=False)
     said = [message.text for message in talk if message.role == "user"]
-    digest = prepare_digest(list(view_of(*talk).items), words=5_000)
+    digest = prepare_digest(list(view_of(*talk).items), keep_words=True)
 
     text = digest.write(8_000)
 

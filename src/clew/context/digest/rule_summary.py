@@ -34,8 +34,8 @@ _BESIDE_NOTES = 0.25
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.34
 _FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
-"""Requests that need more of the room than the first are truncated to the third; if the budget
-has room for them, only those that need more than the second."""
+"""Requests that need more of the room than the first are truncated to the third; where words are
+to be kept, only those that need more than the second."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.16, 9_000
 _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
@@ -72,7 +72,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     beside: tuple[str, str] = ("", ""),
     conversation: list[Item] | None = None,
     history: History | None = None,
-    words: int = 0,
+    keep_words: bool = False,
 ) -> Digest:
     """Prepare a summary of `items` by rules.
 
@@ -84,7 +84,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
             strings if there are none. They are not quoted again.
         conversation: All of the messages in order, in their original text.
         history: Has read the beginning of the conversation for an earlier digest.
-        words: Units that the user's words may take in any case, if all of them fit into these.
+        keep_words: The user's words may take most of the room, if all of them fit into it.
     """
     requests = _find_requests(previous)
     whole = sort_items([*items, *staying]) if conversation is None else conversation
@@ -92,15 +92,14 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
         earlier = Item.of(EntryId(0), assistant(previous.replace(requests, "", 1)))
         items, whole = [earlier, *items], [earlier, *whole]
     chars_per_unit = _chars_per_unit(items)
-    for_words = int(words * chars_per_unit)
     if requests or any(item.asks for item in whole):
         history = history or History()
         history.follow(whole)
         write = _prepare_work(
-            items, history, staying, earlier=requests, beside=beside, words=for_words
+            items, history, staying, earlier=requests, beside=beside, keep_words=keep_words
         )
     else:
-        write = _prepare_talk(items, words=for_words)
+        write = _prepare_talk(items, keep_words=keep_words)
     return Digest(write_chars=write, chars_per_unit=chars_per_unit)
 
 
@@ -134,7 +133,7 @@ def _prepare_work(
     *,
     earlier: str,
     beside: tuple[str, str],
-    words: int,
+    keep_words: bool,
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
@@ -151,11 +150,12 @@ def _prepare_work(
     findings = rank_statements(recent, history.read_prose)
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
+    most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
         room = max_chars - len(lines[0])
-        lines += _write_turns(turns, earlier, room, told=told_share, words=words)
+        lines += _write_turns(turns, earlier, room, told=told_share, most_words=most_words)
         room = max_chars - _measure(lines)
         for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
         said = "\n".join(lines)
@@ -175,10 +175,10 @@ def _prepare_work(
     return write
 
 
-def _prepare_talk(items: Sequence[Item], *, words: int) -> Callable[[int], str]:
+def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int], str]:
     """Return the writer of a digest of a conversation without tools."""
     head = _write_head(items)
-    write_talk = prepare_talk(items, words=words)
+    write_talk = prepare_talk(items, keep_words=keep_words)
 
     def write(max_chars: int) -> str:
         first = head[: max(0, max_chars)]
@@ -205,18 +205,18 @@ def _write_head(items: Sequence[Item]) -> str:
 
 
 def _write_turns(
-    turns: Sequence[Turn], earlier: str, room: int, *, told: float, words: int
+    turns: Sequence[Turn], earlier: str, room: int, *, told: float, most_words: float
 ) -> list[str]:
     """Write the user's requests: all of them if they fit, and conclusions with what is left.
 
-    `told` is the share of their usual room that conclusions get; `words` are characters that
-    requests may take in any case.
+    `told` is the share of their usual room that conclusions get; `most_words` is the share of the
+    room that requests may take without being truncated.
     """
     if not turns and not earlier:
         return []
     room -= len(_TURNS_HEADING) + 3
     need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
-    if need <= min(room * _MOST_WORDS, max(words, room * _FAIR_WORDS)):
+    if need <= room * most_words:
         most = int(_MOST_CONCLUSIONS * told)
         limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
     else:

@@ -34,12 +34,12 @@ _RARE = 3
 """A word that more remarks have is no sign of what they are about."""
 
 
-def prepare_talk(items: Sequence[Item], *, words: int = 0) -> Callable[[int], str]:
+def prepare_talk(items: Sequence[Item], *, keep_words: bool = False) -> Callable[[int], str]:
     """Return what writes a digest in at most the given number of characters.
 
     Args:
         items: The messages of the conversation.
-        words: Characters that the user's words may take, if all of them fit into these.
+        keep_words: The user's words may take most of the room, if all of them fit into it.
     """
     whole = list_remarks(items, split_user=False)
     pieces = list_remarks(items)
@@ -48,7 +48,7 @@ def prepare_talk(items: Sequence[Item], *, words: int = 0) -> Callable[[int], st
 
     def write(room: int) -> str:
         newest_share = _share_of_newest(returns, room)
-        fits = need <= min(room * _MOST_WORDS, max(words, room * (1 - newest_share)))
+        fits = need <= room * (_MOST_WORDS if keep_words else 1 - newest_share)
         remarks: Sequence[Remark] = whole if fits else pieces
         if fits:
             said = [place for place, one in enumerate(remarks) if one.role == "user"]
