@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from clew.context.digest.findings import (
     choose_findings,
+    drop_told,
     fit_statements,
     list_statements,
     rank_statements,
     render_findings,
 )
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.sentence_cues import Topic, classify_sentence
 from clew.context.items import Item
 from clew.context.view import fold
@@ -23,7 +25,7 @@ from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
 from clew.core.text import shorten_links
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
-from tests.context.conversations import items, use
+from tests.context.conversations import items, run, use
 from tests.histories import histories
 
 READ = ToolCall(call_id=CallId("r"), name="Read")
@@ -233,6 +235,19 @@ def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
 
     assert fit_statements(ranked, max_chars=700)
     assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
+
+
+def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
+    told = "The root cause of the crash is the cache in reader.py."
+    new = "The root cause of the leak is the pool in writer.py."
+    work = items(user("go"), run("make", "ok"), assistant(f"{told} {new}"))
+    notes = "Found so far: the root cause of the crash is that cache in reader.py, as we thought."
+
+    assert {said.text for said in rank_statements(work)} == {told, new}
+    assert [said.text for said in drop_told(rank_statements(work), notes)] == [new]
+    quoted = prepare_digest(work, beside=(notes, "")).write(1_000).partition("What was found")[2]
+    assert new in quoted
+    assert told not in quoted.partition("Excerpts")[0]
 
 
 def test_logged_calls_and_json_are_no_findings() -> None:

@@ -13,7 +13,12 @@ from operator import attrgetter
 from msgspec import Struct
 
 from clew.context.digest.excerpts import Excerpts
-from clew.context.digest.findings import fit_statements, rank_statements, render_findings
+from clew.context.digest.findings import (
+    drop_told,
+    fit_statements,
+    rank_statements,
+    render_findings,
+)
 from clew.context.digest.history import History
 from clew.context.digest.name_index import NameIndex
 from clew.context.digest.passages import collect_names, make_passage, render_text
@@ -148,6 +153,8 @@ def _prepare_work(
     state = history.state.gather_state()
     changed = "\n".join(state.changed_files.lines)
     findings = rank_statements(recent, history.read_prose)
+    if beside[0]:
+        findings = drop_told(findings, beside[0])
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
     most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
