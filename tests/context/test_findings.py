@@ -240,7 +240,7 @@ def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
 def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
     told = "The root cause of the crash is the cache in reader.py."
     new = "The root cause of the leak is the pool in writer.py."
-    work = items(user("go"), run("make", "ok"), assistant(f"{told} {new}"))
+    work = items(user("go"), assistant(f"{told} {new}"), run("make", "ok"), assistant("OK."))
     notes = "Found so far: the root cause of the crash is that cache in reader.py, as we thought."
 
     assert {said.text for said in rank_statements(work)} == {told, new}
