@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.digest.agent_prose import read_prose
 from clew.context.digest.findings import (
     choose_findings,
     drop_told,
@@ -221,7 +222,7 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
     reasons = " ".join(f"We use `part{n}` because `reason{n}` needs it." for n in range(40))
     work = items(user("go"), assistant(f"{reasons}\n\nThe root cause is `lock()` in pool.py."))
 
-    ranked = rank_statements(work)
+    ranked = rank_statements(map(read_prose, work))
     groups = fit_statements(ranked, max_chars=700)
 
     assert set(groups) == {Topic.DECISION, Topic.DISCOVERY}
@@ -231,7 +232,7 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
 
 def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
     work = items(user("go"), assistant("The root cause is `lock()` in pool.py."))
-    ranked = rank_statements(work)
+    ranked = rank_statements(map(read_prose, work))
 
     assert fit_statements(ranked, max_chars=700)
     assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
@@ -243,8 +244,9 @@ def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
     work = items(user("go"), assistant(f"{told} {new}"), run("make", "ok"), assistant("OK."))
     notes = "Found so far: the root cause of the crash is that cache in reader.py, as we thought."
 
-    assert {said.text for said in rank_statements(work)} == {told, new}
-    assert [said.text for said in drop_told(rank_statements(work), notes)] == [new]
+    ranked = rank_statements(map(read_prose, work))
+    assert {said.text for said in ranked} == {told, new}
+    assert [said.text for said in drop_told(ranked, notes)] == [new]
     quoted = prepare_digest(work, beside=(notes, "")).write(1_000).partition("What was found")[2]
     assert new in quoted
     assert told not in quoted.partition("Excerpts")[0]
@@ -291,7 +293,7 @@ def test_any_prose_is_quoted_within_its_size(texts: list[list[str]], size: int) 
     work = items(user("go"), *(assistant(" ".join(text) or "x") for text in texts))
 
     assert len(render_findings(choose_findings(work, max_chars=size))) <= size
-    assert all(said.order == n for n, said in enumerate(list_statements(work)))
+    assert all(said.order == n for n, said in enumerate(list_statements(map(read_prose, work))))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from clew.core.errors import (
     ProviderRejected,
     SignatureRejected,
 )
-from clew.providers.http_errors import error_for, retry_after
+from clew.providers.http_errors import error_for
+from clew.providers.retry import retry_after
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the recordings are not here")

@@ -19,7 +19,7 @@ from clew.context.digest.findings import (
     rank_statements,
     render_findings,
 )
-from clew.context.digest.history import History
+from clew.context.digest.history import History, join_passages
 from clew.context.digest.name_index import NameIndex
 from clew.context.digest.passages import collect_names, make_passage, render_text
 from clew.context.digest.state_ledger import render_state
@@ -142,9 +142,9 @@ def _prepare_work(
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
-    history.select([*recent, *staying])
-    stretch = [one for one in history.split_passages(recent) if one.label != Role.USER]
-    shown = [*history.split_passages(staying), *map(make_passage, beside)]
+    leaving, visible_texts = history.read_texts(recent, staying)
+    stretch = [one for one in join_passages(leaving) if one.label != Role.USER]
+    shown = [*join_passages(visible_texts), *map(make_passage, beside)]
     excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
@@ -152,7 +152,7 @@ def _prepare_work(
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     state = history.state.gather_state()
     changed = "\n".join(state.changed_files.lines)
-    findings = rank_statements(recent, history.read_prose)
+    findings = rank_statements([text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
     head = _write_head(items)
