@@ -40,6 +40,7 @@ from clew.core.messages import (
 )
 from clew.core.text import truncate_middle
 from tests.histories import SETUP, entries_of, histories
+from tests.rows import each_row
 
 
 def call(name: str, arguments: str, mark: str) -> ToolCall:
@@ -344,7 +345,7 @@ def test_a_digest_of_messages_without_entries_names_no_numbers() -> None:
 
 
 @pytest.mark.req("CMP-6")
-@pytest.mark.parametrize(
+@each_row(
     ("notes", "found"),
     [
         ("", ""),

@@ -11,6 +11,7 @@ from clew.core.errors import ConfigError
 from clew.extensions.discovery import MAX_FILES
 from clew.extensions.skill_template import fill_template, render_skill
 from clew.extensions.skills import FoundSkills, Skill, discover_skills, format_skill_list
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("SKL-1")
 
@@ -406,7 +407,7 @@ def test_a_catalogue_keeps_to_its_size_and_says_what_it_leaves_out(
         assert lines[-1] == f"({len(entries) - len(names)} more skills are not listed)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "arguments", "filled"),
     [
         ("Fix $ARGUMENTS now", "a  'b c'", "Fix a  'b c' now"),
