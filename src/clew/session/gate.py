@@ -125,10 +125,8 @@ class Gate(Struct, kw_only=True):
             wish: A hook's decision. It may spare a question or demand one; it cannot lift a
                 denial, silence a rule that asks, or answer the question of a tool.
         """
-        decision = decision or self.decide(access)
-        if wish is None and decision.verdict is Verdict.ALLOW:
-            return decision
-        final = await self._settle(access, _combine(access, decision, wish))
+        combined = _combine(access, decision or self.decide(access), wish)
+        final = await self._settle(access, combined)
         if final.verdict is Verdict.DENY and self.on_denied is not None:
             self.on_denied(access, final, self._remedy(access))
         if final.remember and self.remember is not None:

@@ -165,37 +165,28 @@ class Journal:
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         body = _storable(body)
-        if not self.lock.try_acquire():
-            await self.lock.wait()
-        try:
-            entry = await self._add(body)
-        finally:
-            self.lock.release()
+        async with self.lock:
+            if self._in_doubt:
+                await self._reload()
+            bodies = [*_make_missing_results(self.view.items, body), body]
+            last = self.entries[-1].id if self.entries else 0
+            added = [
+                Entry(id=EntryId(number), at=self._clock(), body=one)
+                for number, one in enumerate(bodies, last + 1)
+            ]
+            if self._saved or not isinstance(body, SetupChanged | ModeChanged):
+                await self._save(added)
+            self.entries.extend(added)
+            for one in added[:-1]:
+                self.view = self.view.apply(one)
+            self.view = advance(self.view, self.entries)
+            self.call_ids.update(call_ids_of(body))
+            if (spent := spending_of(body)) is not NO_SPENDING:
+                self.spending += spent
         self._announce()
         if is_snapshot_due(self._saved, self._kept):
             await self._save_snapshot()
-        return entry
-
-    async def _add(self, body: Body) -> Entry:
-        if self._in_doubt:
-            await self._reload()
-        missing = _make_missing_results(self.view.items, body)
-        last = self.entries[-1].id if self.entries else 0
-        added = [
-            Entry(id=EntryId(number), at=self._clock(), body=one)
-            for number, one in enumerate([*missing, body], last + 1)
-        ]
-        if self._saved or not isinstance(body, SetupChanged | ModeChanged):
-            await self._save(added)
-        self.entries.extend(added)
-        entry = added.pop()
-        for one in added:
-            self.view = self.view.apply(one)
-        self.view = advance(self.view, self.entries)
-        self.call_ids.update(call_ids_of(body))
-        if (spent := spending_of(body)) is not NO_SPENDING:
-            self.spending += spent
-        return entry
+        return added[-1]
 
     async def save(self) -> None:
         """Store a new session without waiting for its first message; raises `StoreError`."""
