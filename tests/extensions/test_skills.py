@@ -280,6 +280,7 @@ def test_folders_too_deep_are_refused(home: Path) -> None:
     assert whys(found) == {"h": "is more than 8 folders deep"}
 
 
+@pytest.mark.slow("makes 10,000 folders")
 def test_ten_thousand_skills_are_loaded(home: Path) -> None:
     for number in range(10_000):
         folder = home / f"project/.claude/skills/s{number}"
@@ -294,6 +295,7 @@ def test_ten_thousand_skills_are_loaded(home: Path) -> None:
     assert "more skills are not listed" in listed
 
 
+@pytest.mark.slow("makes many folders")
 def test_a_flood_of_folders_ends_with_a_reason(home: Path) -> None:
     skills = home / "project/.claude/skills"
     skills.mkdir(parents=True)

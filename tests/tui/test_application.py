@@ -98,6 +98,7 @@ KEYS = st.sampled_from(
 STEPS = st.lists(st.one_of(EVENTS, KEYS, st.none()), max_size=25)
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-1", "TUI-2")
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.integers(20, 70))
@@ -132,6 +133,7 @@ def test_the_scrollback_is_the_transcript_whatever_is_typed(
     assert {one for one in SEQUENCE.findall(seen.raw) if not ALLOWED.fullmatch(one)} == set()
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-2")
 @pytest.mark.parametrize("reflows", [False, True])
 @settings(max_examples=15, deadline=None)
