@@ -1,7 +1,8 @@
 """Runs shell lines one after the other in a folder, and prints the files that each touched.
 
 A program of its own, because it runs inside the sandbox. It reads a request as JSON from a file:
-the folder to copy and the lines. After each line it restores the copy. A file is touched if its
+the folder to copy and the lines. After each line it restores the copy, and the folder `outside`
+beside it. A file is touched if its
 content, kind or permissions changed, or if it was read: reading updates the access time, which is
 set to the beginning of time before.
 """
@@ -22,19 +23,28 @@ from typing import Any
 _SECONDS = 2
 _SET_CHILD_SUBREAPER = 36
 MODIFIED = 1_000_000_000
+OUTSIDE = "keep"
+"""The folder of the template that is also beside the copy."""
 
 
 def main(request: Path) -> None:
     """Run the lines of a request in the folder beside it, and print one result per line."""
     asked = json.loads(request.read_text())
     template, folder = Path(asked["template"]), request.with_suffix(".work")
+    outside = folder.parent / "outside"
     adopt_children()
     make_folder(folder, template)
+    make_folder(outside, template / OUTSIDE)
     before, repository = look(folder), look(folder / ".git")
+    before_outside = look(outside)
     for line in asked["lines"]:
         run(line, folder)
         touched = compare(before, look(folder))
-        print(json.dumps(touched), flush=True)
+        elsewhere = compare(before_outside, look(outside))
+        found = {
+            how: touched[how] + [f"../outside/{name}" for name in elsewhere[how]] for how in touched
+        }
+        print(json.dumps(found), flush=True)
         if compare(repository, look(folder / ".git"))["written"]:
             _remove(folder / ".git")
             shutil.copytree(template / ".git", folder / ".git", symlinks=True)
@@ -42,6 +52,9 @@ def main(request: Path) -> None:
         if touched["written"] or touched["read"]:
             restore(folder, template, touched)
             before = look(folder)
+        if elsewhere["written"] or elsewhere["read"]:
+            make_folder(outside, template / OUTSIDE)
+            before_outside = look(outside)
 
 
 def make_folder(folder: Path, template: Path) -> None:

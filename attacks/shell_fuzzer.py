@@ -1,8 +1,9 @@
 """Random shell lines run for real: each touches only files that the permission analysis predicts.
 
 A file is predicted if a deny rule for it would stop the line or ask: so a touched file must not be
-one for which the rule lets the line pass. Many lines run in one sandbox, each in a fresh folder.
-What git keeps in its own folder does not count.
+one for which the rule lets the line pass. A line that runs without a question because it only
+reads must change nothing, and read nothing outside of its folder. Many lines run in one sandbox,
+each in a fresh folder. What git keeps in its own folder does not count.
 """
 
 import json
@@ -13,12 +14,12 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import anyio
 from anyio import to_thread
 
 from attacks import line_runner
-from attacks.corpus import Outcome, Status
+from attacks.corpus import CORES, Outcome, Status, run_together
 from attacks.permissions import judge
+from attacks.read_only_commands import is_allowed
 from attacks.shell_lines import FILES, LINKS, SENTINEL, make_lines
 from clew.core.permissions import Verdict
 from clew.tools.sandbox import Sandbox, SandboxPolicy
@@ -28,7 +29,8 @@ TARGET = "a line touches no file beyond those that the analysis predicts"
 LINES = 20_000
 SEED = 15
 BATCH = 250
-WORKERS = 2
+WORKERS = 2 * CORES
+"""Lines that wait for input take two seconds each."""
 _ENVIRON = {
     "PATH": os.environ.get("PATH", ""),
     "HOME": "/nonexistent",
@@ -51,24 +53,12 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
         return
     lines = make_lines(LINES if sample is None else sample, SEED)
     batches = [lines[at : at + BATCH] for at in range(0, len(lines), BATCH)]
-    for at in range(0, len(batches), WORKERS):
-        for found in await _run_together(sandbox, batches[at : at + WORKERS]):
-            for outcome in found:
-                yield outcome
 
+    async def attack(batch: Sequence[str]) -> list[Outcome]:
+        return await to_thread.run_sync(run_batch, sandbox, batch)
 
-async def _run_together(
-    sandbox: Sandbox, batches: Sequence[Sequence[str]]
-) -> list[Sequence[Outcome]]:
-    found: list[Sequence[Outcome]] = [()] * len(batches)
-
-    async def carry_out(number: int) -> None:
-        found[number] = await to_thread.run_sync(run_batch, sandbox, batches[number])
-
-    async with anyio.create_task_group() as workers:
-        for number in range(len(batches)):
-            workers.start_soon(carry_out, number)
-    return found
+    async for outcome in run_together(batches, attack, limit=WORKERS):
+        yield outcome
 
 
 def run_batch(sandbox: Sandbox, lines: Sequence[str]) -> list[Outcome]:
@@ -98,10 +88,18 @@ def judge_line(line: str, touched: dict[str, list[str]], template: Path) -> Outc
     """Say whether a deny rule for each touched file would have stopped the line."""
     for tool, paths in (("Edit", touched["written"]), ("Read", touched["read"])):
         for path in paths:
-            if judge(line, f"{tool}(./{path})", template) is Verdict.ALLOW:
+            if judge(line, f"{tool}({_as_pattern(path)})", template) is Verdict.ALLOW:
                 verb = "writes" if tool == "Edit" else "reads"
                 return Outcome(repr(line), Status.FAILED, f"it {verb} {path}")
+    beyond = [*touched["written"], *(path for path in touched["read"] if path.startswith(".."))]
+    if beyond and is_allowed(line, template):
+        detail = f"it runs without a question, and uses {beyond[0]}"
+        return Outcome(repr(line), Status.FAILED, detail)
     return Outcome(repr(line), Status.HELD)
+
+
+def _as_pattern(path: str) -> str:
+    return path if path.startswith("..") else f"./{path}"
 
 
 def is_precise(line: str, template: Path) -> bool:

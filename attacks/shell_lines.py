@@ -2,13 +2,14 @@
 
 Lines are drawn at random, the same ones for the same seed: options alone, in clusters, abbreviated
 and with attached values; files, folders, patterns and links as values and operands; redirections,
-lists, pipelines and wrappers.
+lists, pipelines and wrappers. `compound_lines` has loops, variables, substitutions and the like.
 """
 
 import random
 import shlex
 from collections.abc import Sequence
 
+from attacks.compound_lines import make_compound
 from clew.permissions.shell.arguments import Program
 from clew.permissions.shell.tables import PROGRAMS
 from clew.permissions.shell.tables.git import SUBCOMMANDS
@@ -28,14 +29,18 @@ FILES = {
     "keep/secret": "s\n",
 }
 """The files of the folder in which a line runs. No line names `keep`."""
-LINKS = {"link": "a.txt", "to-sub": "sub"}
+LINKS = {
+    "link": "a.txt", "to-sub": "sub", "out": "../outside/secret", "sub/to-out": "../../outside",
+}  # fmt: skip
 ARCHIVES = ("t.tar", "t.zip", "g.gz")
 SENTINEL = "keep/secret"
 
 _OLD = [*FILES, *LINKS, *ARCHIVES, "sub", "other", "sub/deep", ".", "./a.txt", "sub/../b.txt"]
-_PLACES = [path for path in _OLD if not path.startswith("keep")]
+_OUTSIDE = ["../outside", "../outside/secret", "sub/../../outside/secret", "sub/to-out/secret"]
+"""A folder beside the one in which a line runs."""
+_PLACES = [path for path in (*_OLD, *_OUTSIDE) if not path.startswith("keep")]
 _NEW = ["new", "sub/new", "new.gz", "to-sub/new", "other/", "n/ew"]
-_GLOBS = ["*.txt", "sub/*", "?.txt", "[ab].txt", "*/a.txt", "{a,b}.txt"]
+_GLOBS = ["*.txt", "sub/*", "?.txt", "[ab].txt", "*/a.txt", "{a,b}.txt", "o*", "sub/*/*", "s*/t*"]
 _TEXTS = [
     "a",
     "1",
@@ -73,18 +78,23 @@ _NEVER = frozenset(
     {"source", ".", "view", "bat", "yq", "7z", "ditto", "more", "less", "scp", "rsync"}
 )
 """Not installed, interactive, or a shell builtin that the parser treats separately."""
+COMPOUND = 0.25
+"""The share of lines that are more than a list of commands."""
 _ENDLESS = frozenset({"-f", "-F", "--follow", "--retry"})
 
 
 class LineMaker:
     """Draws lines from the grammar."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, compound: float = COMPOUND) -> None:
         self._random = random.Random(seed)
+        self._compound = compound
 
     def make(self) -> str:
         """Return one line of one to three commands."""
         pick = self._random
+        if pick.random() < self._compound:
+            return make_compound(pick, self._command, self._path)
         commands = [self._command() for _ in range(pick.choices((1, 2, 3), (6, 3, 1))[0])]
         line = commands[0]
         for command in commands[1:]:
@@ -180,7 +190,7 @@ class LineMaker:
         return self._path()
 
 
-def make_lines(count: int, seed: int) -> Sequence[str]:
-    """Return `count` lines, the same ones for the same seed."""
-    maker = LineMaker(seed)
+def make_lines(count: int, seed: int, *, compound: float = COMPOUND) -> Sequence[str]:
+    """Return `count` lines, the same ones for the same seed; `compound` is the share of such."""
+    maker = LineMaker(seed, compound=compound)
     return [maker.make() for _ in range(count)]

@@ -193,7 +193,7 @@ async def check_memory(client: Client, name: str) -> None:
     preview = await call("preview_compaction", session=name)
     messages = [{"role": "user", "content": f"message {n} " * 50} for n in range(40)]
     fitted = json.loads(await call("fit_messages", messages=messages, max_tokens=2_000))
-    wrong = await call("context_state", session="nothing")
+    wrong = await client.call_tool("context_state", {"session": "nothing"})
 
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
     assert [one["id"] for one in sessions] == [name]
@@ -202,7 +202,8 @@ async def check_memory(client: Client, name: str) -> None:
     assert state["used_tokens"] > 0
     assert "nothing can be compacted" in preview
     assert fitted["report"]["tokens_after"] <= 2_000
-    assert wrong.startswith("Error: no session matches nothing")
+    assert wrong.is_error
+    assert "no session matches nothing" in wrong.model_dump_json()
 
 
 @pytest.mark.anyio

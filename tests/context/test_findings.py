@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.digest.agent_prose import read_prose
 from clew.context.digest.findings import (
     choose_findings,
     fit_statements,
@@ -220,7 +221,7 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
     reasons = " ".join(f"We use `part{n}` because `reason{n}` needs it." for n in range(40))
     work = items(user("go"), assistant(f"{reasons}\n\nThe root cause is `lock()` in pool.py."))
 
-    ranked = rank_statements(work)
+    ranked = rank_statements(map(read_prose, work))
     groups = fit_statements(ranked, max_chars=700)
 
     assert set(groups) == {Topic.DECISION, Topic.DISCOVERY}
@@ -230,7 +231,7 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
 
 def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
     work = items(user("go"), assistant("The root cause is `lock()` in pool.py."))
-    ranked = rank_statements(work)
+    ranked = rank_statements(map(read_prose, work))
 
     assert fit_statements(ranked, max_chars=700)
     assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
@@ -267,7 +268,7 @@ def test_any_prose_is_quoted_within_its_size(texts: list[list[str]], size: int) 
     work = items(user("go"), *(assistant(" ".join(text) or "x") for text in texts))
 
     assert len(render_findings(choose_findings(work, max_chars=size))) <= size
-    assert all(said.order == n for n, said in enumerate(list_statements(work)))
+    assert all(said.order == n for n, said in enumerate(list_statements(map(read_prose, work))))
 
 
 @pytest.mark.parametrize(

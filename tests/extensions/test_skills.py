@@ -356,7 +356,7 @@ def test_a_skill_is_read_when_it_is_called(home: Path) -> None:
     assert render_skill(found, "June", session_id="s", project_dir=home) == "New, in June."
 
     path.unlink()
-    with pytest.raises(ConfigError, match="does not exist any more"):
+    with pytest.raises(ConfigError, match="no longer exists"):
         render_skill(found, "", session_id="s", project_dir=home)
 
 

@@ -37,7 +37,7 @@ async def test_lines_touch_no_file_beyond_the_predicted_ones() -> None:
 
 def test_the_analysis_excludes_files_that_a_line_does_not_use(tmp_path: Path) -> None:
     template = make_template(tmp_path.resolve() / "template")
-    lines = make_lines(COUNT, SEED)
+    lines = make_lines(COUNT, SEED, compound=0)
 
     precise = sum(is_precise(line, template) for line in lines)
 
@@ -52,6 +52,16 @@ def test_a_file_beyond_the_prediction_is_a_failure(tmp_path: Path) -> None:
 
     assert (held.status, failed.status) == (Status.HELD, Status.FAILED)
     assert failed.detail == "it writes b.txt"
+
+
+def test_a_line_that_runs_without_a_question_must_only_read_in_its_folder(tmp_path: Path) -> None:
+    template = make_template(tmp_path.resolve() / "template")
+    outside: dict[str, list[str]] = {"written": [], "read": ["../outside/secret"]}
+
+    inside = judge_line("cat a.txt", {"written": [], "read": ["a.txt"]}, template)
+    beyond = judge_line("echo hi", outside, template)
+
+    assert (inside.status, beyond.status) == (Status.HELD, Status.FAILED)
 
 
 def test_the_same_seed_gives_the_same_lines() -> None:

@@ -97,6 +97,22 @@ git -C src log --oneline -3
 git fsck --full 2>&1 | head -5
 git check-ignore -v x || echo no
 echo HEAD | git cat-file --batch-check
+find src -name '*.py' -exec grep -l foo {} ';'
+find src -name '*.py' -exec wc -l {} + | sort -n
+find src -type f | xargs grep -n foo
+find src -type f -print0 | xargs -0 wc -l | tail -1
+find src -name '*.py' 2>/dev/null | grep -v test | sort | head -5 | xargs -n1 head -3
+find src | xargs -I{} head -1 {}
+grep -rl foo src | xargs sed -n 1,5p
+rg -l foo src | xargs -P 2 head -3
+grep -R foo src
+diff -r src src
+timeout 5 git log -1
+awk 'NR>=2 && NR<=5 {printf "%d: %s", NR, $0}' x
+awk 'NR>2 || /a/' x
+awk '$1 > 10 {print $2}' x
+env LC_ALL=C sort x
+env ls
 """.strip().splitlines()
 
 MORE_THAN_READING = """
@@ -127,6 +143,48 @@ xargs cat < x
 ls | xargs cat
 find . -delete
 find . -exec cat {} +
+find src -exec rm {} ';'
+find src -exec sed -i s/a/b/ {} ';'
+find src -exec sed {} x ';'
+find src -exec awk {} x ';'
+find src -exec jq {} x ';'
+find src -exec uniq {} +
+find src -exec {} ';'
+find src -exec cat {}.bak ';'
+find src -exec cat {} /etc/passwd ';'
+find src -exec git -C {} log ';'
+find src -exec sh -c 'cat {}' ';'
+find src -execdir cat {} ';'
+find src -exec sort {} -o {} ';'
+find src -exec cat {} ';' -exec rm {} ';'
+find src -exec cat {} ';' -delete
+find / -name x -exec cat {} ';'
+find -L src -exec cat {} ';'
+find src -exec cat
+find src -printf /etc/passwd | xargs cat
+find src | sed s/a/b/ | xargs cat
+find src | xargs rm
+find src | xargs -a x cat
+find src | xargs -d/ cat
+find src | xargs sort -o
+find src | xargs -I{} sort -o {} x
+find src | xargs uniq
+find src | xargs jq
+find src | xargs cat /etc/passwd
+find src | xargs
+find src |& xargs cat
+find src 2>&1 | xargs cat
+(find src; echo /etc/passwd) | xargs cat
+for f in src; do find "$f"; done | xargs cat
+echo /etc/passwd | xargs cat
+cat x | xargs cat
+find src | head -c 5 | xargs cat
+find src | cat - x | xargs cat
+find src | sort x | xargs cat
+find src | $X | xargs cat
+find src; xargs cat
+find . | xargs cat
+grep -R foo .
 find . -fprint y
 find -L . -name x
 find / -name x
@@ -145,6 +203,15 @@ awk '{print > "y"}' x
 awk 'BEGIN{system("touch y")}'
 awk 'BEGIN{while((getline l < "/etc/passwd")>0) print l}'
 awk -f x
+awk '{print >"y"}' x
+awk '{print>>=y}' x
+awk 'NR>1{print>FILENAME}' x
+awk '{a ||| "sh"}' x
+awk '/}/{print > "y"}' x
+awk '"{" {print > "y"}' x
+awk '{print | "sh"}' x
+awk 'NR>1 {print $0 > $1}' x
+awk 'x > 1 || "id" | getline' x
 rg --pre ./evil foo
 rg -z foo
 rg --follow foo
@@ -338,6 +405,26 @@ def test_deny_and_ask_rules_come_before_the_table(repository: Path) -> None:
 
 def test_only_the_tool_that_runs_lines_in_a_shell_uses_the_table(repository: Path) -> None:
     assert judge("ls", repository, tool="deploy").verdict is Verdict.ASK
+
+
+def test_names_that_xargs_would_split_and_links_to_elsewhere_are_a_question(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").touch()
+    lines = ("find src | xargs cat", "rg -l a src | xargs cat", "find src -exec cat {} +")
+    assert all(judge(line, tmp_path).verdict is Verdict.ALLOW for line in lines)
+
+    (tmp_path / "src/x -f").mkdir()
+    (tmp_path / "src/x -f/y").touch()
+    assert [judge(line, tmp_path).verdict for line in lines] == [
+        Verdict.ASK,
+        Verdict.ASK,
+        Verdict.ALLOW,
+    ]
+
+    (tmp_path / "src/x -f/y").unlink()
+    (tmp_path / "src/x -f").rmdir()
+    (tmp_path / "src/link").symlink_to("/etc/passwd")
+    assert all(judge(line, tmp_path).verdict is Verdict.ASK for line in (*lines, "grep -R a src"))
 
 
 def test_a_file_that_is_named_like_an_option_is_a_question(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from clew.core.errors import (
     ProviderRejected,
     SignatureRejected,
 )
-from clew.providers.http_errors import error_for, retry_after
+from clew.providers.http_errors import error_for
+from clew.providers.retry import retry_after
 from tests.rows import each_row
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from clew.core.messages import ToolResult
-from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.permissions import Access, Approval, Decision, PermissionAnswer, PermissionMode
 from clew.providers.scripted import ScriptedReply, call_reply
 from clew.sdk.session import InteractiveSession
 from clew.tui.blocks import ToolCall
@@ -107,6 +107,16 @@ async def test_a_call_asks_unless_a_server_of_the_user_says_that_it_only_reads(
     assert [tool for tool, _ in person.asked] == ["mcp__plain__pid"]
     assert said[0] == "read"
     assert said[1].startswith("Permission denied")
+
+
+async def test_plan_mode_offers_only_tools_of_servers_that_read(place: Place) -> None:
+    configure(place)
+
+    await run(place, permission_mode=PermissionMode.PLAN)
+
+    offered = {spec.name for spec in place.provider.requests[0].tools}
+    assert "mcp__plain__echo" in offered
+    assert "mcp__plain__pid" not in offered
 
 
 @pytest.mark.parametrize("file", [".mcp.json", ".clew/settings.json"])

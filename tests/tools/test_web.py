@@ -31,7 +31,7 @@ from clew.tools.web.protocol import (
     SearchBackend,
     SearchFailed,
     SearchQuery,
-    SearchResult,
+    WebSearchResult,
 )
 from clew.tools.web.search import Brave, SearXNG
 from clew.tools.web.urls import UrlRefused, check_url, is_public, is_same_site, parse_url
@@ -601,13 +601,14 @@ def test_the_tool_describes_itself() -> None:
 class ListedSearch:
     """Finds what it was given, whatever is searched for."""
 
-    def __init__(self, *found: SearchResult | str) -> None:
+    def __init__(self, *found: WebSearchResult | str) -> None:
         self.found = [
-            SearchResult(title=each, url=each) if isinstance(each, str) else each for each in found
+            WebSearchResult(title=each, url=each) if isinstance(each, str) else each
+            for each in found
         ]
         self.queries: list[SearchQuery] = []
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+    async def search(self, query: SearchQuery) -> Sequence[WebSearchResult]:
         await anyio.lowlevel.checkpoint()
         self.queries.append(query)
         return self.found
@@ -620,11 +621,11 @@ async def searched(backend: SearchBackend | None, **arguments: Any) -> ToolOutpu
 
 async def test_results_are_listed_as_untrusted_text() -> None:
     backend = ListedSearch(
-        SearchResult(title="Tea", url="https://a.com/1", snippet="All about tea."),
-        SearchResult(title="", url="https://b.com/2"),
-        SearchResult(title="Again", url="https://a.com/1"),
-        SearchResult(title="No address", url=""),
-        SearchResult(title="Bad address", url="http://[bad"),
+        WebSearchResult(title="Tea", url="https://a.com/1", snippet="All about tea."),
+        WebSearchResult(title="", url="https://b.com/2"),
+        WebSearchResult(title="Again", url="https://a.com/1"),
+        WebSearchResult(title="No address", url=""),
+        WebSearchResult(title="Bad address", url="http://[bad"),
     )
 
     out = await searched(backend)

@@ -180,6 +180,18 @@ async def test_several_questions_are_a_list_and_typed_text_is_no_answer(tmp_path
         assert seen.app.parts.input.buffer.text == "yes"
 
 
+@pytest.mark.req("TUI-1", "CLI-1")
+async def test_a_terminal_without_unicode_gets_questions_in_ascii(tmp_path: Path) -> None:
+    async with stage(tmp_path, encoding="latin-1") as seen:
+        await seen.receive(UserMessage(text="go"), request(1), request(2))
+        seen.arm()
+        await seen.settle()
+        shown = "\n".join(seen.window.lines_so_far)
+        assert "> y  yes, once" in shown
+        assert "press a key, or ^ v and Enter, <- -> other question" in shown
+        shown.encode("latin-1")
+
+
 @pytest.mark.req("TUI-1")
 async def test_a_resumed_session_shows_its_todo_list_in_the_next_run(tmp_path: Path) -> None:
     async with stage(tmp_path) as play:
@@ -264,6 +276,27 @@ async def test_only_two_presses_of_escape_in_a_row_edit_the_previous_prompt(tmp_
         assert seen.app.parts.input.buffer.text == "one"
         await seen.press(f" more{ENTER}")
         assert seen.session.lines == ["/rewind conversation #2", "one more"]
+
+
+@pytest.mark.req("TUI-1")
+async def test_escape_pressed_twice_quickly_edits_the_previous_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        await seen.press(f"{ESC}{ESC}")
+        seen.flush_escape()
+        assert seen.app.parts.input.buffer.text == "one"
+
+
+@pytest.mark.req("TUI-1")
+async def test_escape_pressed_twice_quickly_interrupts_and_edits_the_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        await seen.receive(Thinking(active=True))
+        await seen.press(f"{ESC}{ESC}")
+        seen.flush_escape()
+        assert seen.session.aborts
+        await seen.receive(Thinking(active=False), completed("run1"))
+        assert seen.app.parts.input.buffer.text == "one"
 
 
 @pytest.mark.req("TUI-1", "PRM-3")

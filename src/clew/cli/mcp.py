@@ -2,7 +2,7 @@
 
 import webbrowser
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from clew.sdk.mcp_admin import KnownServer, McpServers, make_entry
 
 _SHOWN = 100
 _MOST_NAMES = 40
+_OUTPUT = 300
 
 
 def run_mcp(arguments: Namespace) -> int:
@@ -100,7 +101,15 @@ def _test(servers: McpServers, arguments: Namespace) -> int:
                 _write([f"{pluralize(len(names), word)}:", *_indent(names)])
     else:
         write_err(f"{arguments.name} does not work ({found.status.state}): {found.status.error}")
+        if found.status.output[:-1]:
+            _write_output(found.status.output)
     return 0 if found.works else 1
+
+
+def _write_output(lines: Sequence[str]) -> None:
+    write_err("the last lines that it wrote:")
+    for line in lines:
+        write_err(f"  {sanitize_line(line, _OUTPUT)}")
 
 
 def _login(servers: McpServers, arguments: Namespace) -> int:

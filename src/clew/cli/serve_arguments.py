@@ -11,7 +11,7 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
     """Add the flags of `clew serve` to its parser."""
     serve.description = (
         "Serves the sessions of this folder over HTTP until Ctrl-C: a REST API, event streams and"
-        " WebSockets. Flags of sessions stand before it: clew --model NAME serve. See"
+        " WebSockets. Flags of sessions go before it: clew --model NAME serve. See"
         " docs/server.md."
     )
     serve.add_argument(

@@ -130,7 +130,7 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
         every = [item for item in (*self.archived, *self.items) if item.kind is not _SUMMARY]
         return sort_items(self.restore_texts(every))
 
-    def restore_texts(self, items: list[Item]) -> list[Item]:
+    def restore_texts(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return `items` with the text that they had before they were cleared or shortened."""
         if not self.originals:
             return items

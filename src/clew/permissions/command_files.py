@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from clew.core.permissions import Access, Risk, TargetKind
 from clew.permissions import match_paths
+from clew.permissions.links import LinkFinder, TreeSurvey
 from clew.permissions.paths import (
     allows_path,
     denies_path,
@@ -28,6 +29,7 @@ from clew.permissions.shell.command_line import (
 from clew.permissions.shell.file_arguments import find_possible_files, guess_files
 
 _MAX_FOLDERS = 16
+_NO_LINKS = TreeSurvey(links=(), has_odd_names=False)
 _LIVE_FOLDER = re.compile(r"/proc/[^/]+/(?:cwd|root|fd|task|map_files)\b|/dev/fd/[^/]+/")
 """Paths whose meaning depends on the process that opens them."""
 
@@ -93,9 +95,12 @@ def find_doubt(line: CommandLine, guarding: Sequence[Rule], dirs: WorkingDirs) -
     """Return why the line may use a file that a rule forbids, or an empty string."""
     rules = [rule for rule in guarding if guards_files(rule, "Write", Risk.MODIFY)]
     possible = list(_possible_files(line)) if rules else []
+    links = LinkFinder()
     for rule in rules:
-        if any(_may_touch(rule, file, dirs, certain=True) for file in line.files) or any(
-            _may_touch(rule, file, dirs, certain=False) for file in possible
+        if (
+            any(_may_touch(rule, file, dirs, certain=True) for file in line.files)
+            or any(_may_touch(rule, file, dirs, certain=False) for file in possible)
+            or any(_may_follow(rule, file, dirs, links) for file in (*line.files, *possible))
         ):
             return f"this may use a file that the rule {rule} forbids"
     return ""
@@ -126,7 +131,7 @@ def find_refusal(line: CommandLine, policy: Policy, dirs: WorkingDirs) -> str:
 
 
 def list_patterns(line: CommandLine) -> list[ShellWord]:
-    """Return the patterns of which the line uses the matches through variables."""
+    """Return the patterns whose matches the line uses through variables."""
     redirected = (file.path for file in line.files if file.redirected)
     return [*line.patterns, *(each for word in redirected for each in word.values if each.globs)]
 
@@ -185,3 +190,30 @@ def _may_touch(rule: Rule, file: FileAccess, dirs: WorkingDirs, *, certain: bool
         or (tree and denies_within(rule, place, dirs.cwd, existing=not file.writes))
         for place in places
     )
+
+
+def _may_follow(rule: Rule, file: FileAccess, dirs: WorkingDirs, links: LinkFinder) -> bool:
+    """May a link lead from a pattern or a folder to a file that the rule forbids?"""
+    if not _applies_to(rule, file):
+        return False
+    reached: list[str] = []
+    for place in _absolute_places(file.path, dirs):
+        found = links.find_matches(place) if file.path.globs else ()
+        tree = links.survey(place) if file.follows and file.path.known else _NO_LINKS
+        if found is None or tree is None:
+            return True
+        reached += (*found, *tree.links)
+        if file.writes:
+            # A backup or a compressed file is new, beside the one that a pattern matches.
+            reached += {str(Path(each).parent) for each in found}
+    return any(
+        denies_path(rule, each, dirs.cwd)
+        or denies_within(rule, each, dirs.cwd, existing=not file.writes)
+        for each in reached
+    )
+
+
+def _absolute_places(word: ShellWord, dirs: WorkingDirs) -> Iterator[str]:
+    if word.known or word.globs:
+        for place in dirs.resolve(word.text):
+            yield str(Path(place).expanduser()) if place.startswith("~") else place

@@ -9,6 +9,7 @@ from msgspec import Struct
 from clew.core.permissions import Access, TargetKind
 from clew.permissions import command_files
 from clew.permissions.command_files import WorkingDirs, follow_cd
+from clew.permissions.found_files import runs_readers
 from clew.permissions.match_text import allows_command, denies_text, spells
 from clew.permissions.paths import folds_case
 from clew.permissions.policy import Policy, describe_mode
@@ -183,10 +184,14 @@ class _LineJudge(Struct, frozen=True):
             return [] if reads else own[:1] or None
         inner = [self.allow_command(each, reading=reading) for each in command.inner]
         merged = [rule for each in inner if each is not None for rule in each]
+        if None not in inner and command.transparent:
+            return merged
+        if None not in inner and own:
+            return own[:1] + merged
+        if reading and runs_readers(command, self.policy, self.dirs):
+            return []
         if None not in inner:
-            if command.transparent:
-                return merged
-            return own[:1] + merged if own else None
+            return None
         programs = {each.name for each in flatten(command.inner)}
         spelling = [rule for rule in own if all(spells(rule, program) for program in programs)]
         return spelling[:1] or None

@@ -16,7 +16,8 @@ from pathlib import Path
 from clew.core.permissions import Access, Risk, TargetKind
 from clew.permissions import git_repository, match_paths
 from clew.permissions.command_files import WorkingDirs
-from clew.permissions.paths import is_folder, resolve
+from clew.permissions.links import LinkFinder
+from clew.permissions.paths import resolve
 from clew.permissions.policy import Policy
 from clew.permissions.shell.arguments import Argument, Operands, Program, parse_arguments
 from clew.permissions.shell.command_line import ShellCommand, ShellWord
@@ -69,8 +70,9 @@ def only_reads(command: ShellCommand, policy: Policy, dirs: WorkingDirs) -> bool
     arguments = parse_arguments(given, table)
     return (
         _has_reading_options(arguments, table)
-        and _has_reading_form(command, arguments, dirs)
+        and _has_reading_form(command, arguments)
         and _may_read(_paths(arguments, table), policy, dirs)
+        and _may_follow(arguments, table, policy, dirs)
     )
 
 
@@ -84,7 +86,7 @@ def _has_reading_options(arguments: Sequence[Argument], table: Program) -> bool:
     options = [each for each in arguments if each.is_option]
     return all(
         each.names
-        and table.reading.issuperset(each.names)
+        and (table.reading | table.dereferences).issuperset(each.names)
         # An abbreviation may mean an option that the table does not know.
         and (not each.word.text.startswith("--") or _name(each) in each.names)
         for each in options
@@ -95,10 +97,8 @@ def _name(option: Argument) -> str:
     return option.word.text.partition("=")[0]
 
 
-def _has_reading_form(
-    command: ShellCommand, arguments: Sequence[Argument], dirs: WorkingDirs
-) -> bool:
-    """Check programs of which the operands decide what they do."""
+def _has_reading_form(command: ShellCommand, arguments: Sequence[Argument]) -> bool:
+    """Check programs whose operands decide what they do."""
     operands = [each.word for each in arguments if not each.is_option]
     match command.program:
         case "date":
@@ -107,11 +107,6 @@ def _has_reading_form(
             return len(operands) < 2 and all(word.known for word in operands)
         case "jq":
             return not _JQ_READS_ELSEWHERE.search(command.plain)
-        case "diff" | "sdiff":
-            # They follow links in folders.
-            return not any(
-                is_folder(Path(place)) for word in operands for place in dirs.resolve(word.text)
-            )
         case _:
             return True
 
@@ -123,7 +118,7 @@ def _paths(arguments: Sequence[Argument], table: Program) -> Iterator[ShellWord]
     if any(table.text_options.intersection(each.names) for each in arguments):
         skipped = 0
     if table.operands is not Operands.TEXT:
-        # A pattern of files may become several words, of which only the first is text.
+        # A file pattern may expand to several words; only the first is text.
         yield from (word for word in operands[:skipped] if not word.known)
         yield from operands[skipped:]
     for each in arguments:
@@ -138,6 +133,33 @@ def _may_read(words: Iterable[ShellWord], policy: Policy, dirs: WorkingDirs) -> 
         places = dirs.resolve(word.text) if word.known else _expand(word, dirs)
         if places is None or not all(_is_readable(place, policy) for place in places):
             return False
+    return True
+
+
+def _may_follow(
+    arguments: Sequence[Argument], table: Program, policy: Policy, dirs: WorkingDirs
+) -> bool:
+    """May Read use what the links lead to, if the program follows those below a folder?"""
+    used = any(table.dereferences.intersection(each.names) for each in arguments)
+    if not (used or table.follows_always):
+        return True
+    words = list(_paths(arguments, table)) or [ShellWord(table.default or ".", "")]
+    return has_readable_links(words, policy, dirs)
+
+
+def has_readable_links(
+    folders: Iterable[ShellWord],
+    policy: Policy,
+    dirs: WorkingDirs,
+    finder: LinkFinder | None = None,
+) -> bool:
+    """May Read use what the links below folders lead to? False if a folder is too large."""
+    finder = finder or LinkFinder()
+    for word in folders:
+        for place in dirs.resolve(word.text) if word.known else _expand(word, dirs) or ("/",):
+            survey = finder.survey(place)
+            if survey is None or not all(_is_readable(each, policy) for each in survey.links):
+                return False
     return True
 
 

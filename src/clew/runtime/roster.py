@@ -1,7 +1,7 @@
 """`Roster`: the agents of all sessions and machines that share a store, in one list.
 
 Each process writes the rows of its tasks, workers those of durable ones. The list shows a task
-whose process is gone as failed, also when that process could not say so any more.
+whose process is gone as failed, also when that process could not report it.
 """
 
 import time

@@ -72,7 +72,7 @@ class WorkerTimes(Struct, frozen=True, kw_only=True):
     save: float = 1.0
     """How often the progress of running tasks is saved."""
     sweep: float = 30.0
-    """How often to look for tasks that nobody will run."""
+    """How often to look for abandoned tasks."""
     keep_runs: float = 600.0
     """How long the queue remembers runs that have ended."""
 

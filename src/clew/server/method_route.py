@@ -18,7 +18,7 @@ SESSION_ERRORS = (404, 409, 503)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-class SessionParams(Struct, frozen=True, kw_only=True):
+class SessionPath(Struct, frozen=True, kw_only=True):
     """The session that a route is about."""
 
     session_id: str
@@ -47,7 +47,7 @@ def make_method_route(
     rest = {key: field for key, field in fields.items() if key not in in_path}
     has_body = method in ("POST", "PUT") and bool(rest)
     in_address = in_path if has_body else fields
-    params = _define(f"{name} address", in_address, base=SessionParams)
+    params = _define(f"{name} address", in_address, base=SessionPath)
     body: type[Struct] | None = None
     if has_body:
         body = _define(f"{name} body", rest) if in_path else called.params

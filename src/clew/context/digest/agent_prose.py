@@ -6,7 +6,7 @@ newest prose and the final answers are read.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -83,20 +83,18 @@ class ItemProse(Struct, frozen=True, gc=False, kw_only=True):
     """True if the user asks something in it."""
 
 
-def select_prose(
-    items: Iterable[Item], read: Callable[[Item], ItemProse]
-) -> list[tuple[Prose, int]]:
+def select_prose(messages: Iterable[ItemProse]) -> list[tuple[Prose, int]]:
     """Return the prose that is read: all of the newest, and of the rest the final answers.
 
-    With each is the number of requests before it. `read` can remember what `read_prose` returns.
+    With each is the number of requests before it.
     """
     pieces: list[tuple[Prose, int]] = []
     turn = 0
-    for item in items:
-        said = read(item)
+    for said in messages:
+        if said is _NO_PROSE:
+            continue
         turn += said.is_request
-        if said.pieces:
-            pieces += [(piece, turn) for piece in said.pieces]
+        pieces += [(piece, turn) for piece in said.pieces]
     selected: list[tuple[Prose, int]] = []
     room = _NEWEST_CHARS
     for piece, turn in reversed(pieces):

@@ -7,7 +7,7 @@ that say nearly the same, the newest is kept.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
@@ -42,15 +42,13 @@ _LATER_QUESTION, _LATER_ITEM = 1, 2
 """Number of later requests after which a question, or an open item, counts as settled."""
 
 
-def list_statements(
-    items: Iterable[Item], read: Callable[[Item], ItemProse] = read_prose
-) -> list[Statement]:
+def list_statements(messages: Iterable[ItemProse]) -> list[Statement]:
     """Return every sentence that says something, with its topic and score, in order.
 
-    `read` can remember what `read_prose` returns.
+    `messages` are those of a conversation, as `read_prose` returns them.
     """
     found: list[Statement] = []
-    prose = select_prose(items, read)
+    prose = select_prose(messages)
     distance = sum(len(piece.text) for piece, _ in prose)
     last_turn = prose[-1][1] if prose else 0
     for piece, turn in prose:
@@ -96,14 +94,12 @@ _SHARES = {
 
 def choose_findings(items: Iterable[Item], *, max_chars: int) -> dict[Topic, tuple[Statement, ...]]:
     """Choose the best statements of a conversation; see `rank_statements` and `fit_statements`."""
-    return fit_statements(rank_statements(items), max_chars=max_chars)
+    return fit_statements(rank_statements(map(read_prose, items)), max_chars=max_chars)
 
 
-def rank_statements(
-    items: Iterable[Item], read: Callable[[Item], ItemProse] = read_prose
-) -> list[Statement]:
+def rank_statements(messages: Iterable[ItemProse]) -> list[Statement]:
     """Return the statements of a conversation that are worth keeping, best first."""
-    statements = list_statements(items, read)
+    statements = list_statements(messages)
     candidates = nlargest(_MOST_CANDIDATES, statements, key=lambda said: (said.score, said.order))
     return sorted(_drop_similar(candidates), key=lambda said: (-said.score, said.order))
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
@@ -37,7 +38,7 @@ _MOST_READ = 400_000
 """Characters of the newest text that are read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Remark:
     """A sentence or a short message."""
 
@@ -46,6 +47,11 @@ class Remark:
     text: str
     place: int
     """The position of its message in the conversation."""
+
+    @cached_property
+    def words(self) -> dict[str, float]:
+        """Its words; numbers and names weigh more."""
+        return _weigh_words(self.text)
 
 
 def list_remarks(items: Sequence[Item], *, split_user: bool = True) -> list[Remark]:
@@ -116,11 +122,12 @@ _MOST_DELAYS = 16
 
 
 def take_newest(
-    remarks: Sequence[Remark], *, max_chars: int, taken: Container[int] = ()
+    remarks: Sequence[Remark], *, max_chars: int, spare: int = 0, taken: Container[int] = ()
 ) -> list[int]:
     """Return the newest remarks that fit, beside those in `taken`.
 
     Short messages of the model that name nothing in particular ("Let me check.") are passed over.
+    `spare` more characters may complete the message that fits only in part.
     """
     found: list[int] = []
     parts = Counter(remark.place for remark in remarks)
@@ -128,13 +135,29 @@ def take_newest(
         remark = remarks[index]
         if index in taken:
             continue
-        if remark.role != "user" and parts[remark.place] == 1 and _says_little(remark.text):
+        if remark.role != "user" and parts[remark.place] == 1 and _says_little(remark):
             continue
-        max_chars -= len(remark.text) + _HEAD_CHARS + 7
-        if max_chars < 0:
-            break
+        cost = len(remark.text) + _HEAD_CHARS + 7
+        if cost > max_chars:
+            return found + _complete(remarks, found, index, room=max_chars + spare)
+        max_chars -= cost
         found.append(index)
     return found
+
+
+def _complete(
+    remarks: Sequence[Remark], found: Sequence[int], index: int, *, room: int
+) -> list[int]:
+    """Return the rest of the message that `found` ends in, from `index` back, if it fits."""
+    place = remarks[index].place
+    if not found or remarks[found[-1]].place != place:
+        return []
+    rest: list[int] = []
+    while index >= 0 and remarks[index].place == place:
+        room -= len(remarks[index].text) + 3
+        rest.append(index)
+        index -= 1
+    return rest if room >= 0 else []
 
 
 def choose_remarks(
@@ -145,7 +168,7 @@ def choose_remarks(
     Written with `render_remarks` they have at most `max_chars` characters. Those in `chosen`
     are taken in any case and count as said.
     """
-    words = [_weigh_words(remark.text) for remark in remarks]
+    words = [remark.words for remark in remarks]
     rarity = _measure_rarity(words)
     said: Counter[str] = Counter()
     taken = dict.fromkeys(chosen)
@@ -189,9 +212,9 @@ def choose_remarks(
     return sorted(taken)
 
 
-def _says_little(text: str) -> bool:
-    """Return whether a text is short and has no number and no name."""
-    return len(text) < _SHORT_CHARS and max(_weigh_words(text).values(), default=0.0) <= 1.0
+def _says_little(remark: Remark) -> bool:
+    """Return whether a remark is short and has no number and no name."""
+    return len(remark.text) < _SHORT_CHARS and max(remark.words.values(), default=0.0) <= 1.0
 
 
 def _measure_rarity(words: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -87,6 +87,7 @@ class StateLedger:
         return list(_make_look_sections(self))
 
 
+_ASSISTANT = ItemKind.ASSISTANT
 _NEWEST = 1_000
 """Messages; there is no room for files that were only read before them."""
 
@@ -114,33 +115,38 @@ class StateLog:
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
         self.steps.extend(items)
-        for place, item in enumerate(items, start=self._length):
-            if item.kind is ItemKind.ASSISTANT:
-                self._last = place, item
+        last = -1
+        for place, item in enumerate(items):
+            if item.kind is _ASSISTANT:
+                last = place
             elif (
-                (not item.answers or len(item.answers) < len(item.message.parts))
-                and is_interruption(item.message.text)
-                and self._last is not None
-            ):
-                self._interruptions.append((place, item.entry_id, *self._last))
+                not item.answers or len(item.answers) < len(item.message.parts)
+            ) and is_interruption(item.message.text):
+                answer = self._last if last < 0 else (self._length + last, items[last])
+                if answer is not None:
+                    interruption = self._length + place, item.entry_id, *answer
+                    self._interruptions.append(interruption)
+        if last >= 0:
+            self._last = self._length + last, items[last]
         self._length += len(items)
 
     def gather_state(self) -> StateLedger:
         """Compute the state so far; see the function of that name."""
         steps = self.steps.list_steps(newest=_NEWEST)
         root = find_root(list_paths(steps))
-        ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
+        acts = [step for step in steps if not step.only_reads]
+        ran = [(step, find_checks(step)) for step in acts if step.command and step.ran]
         checks = keep_latest(run for _, runs in ran for run in runs)
         return StateLedger(
             root=root,
             checks=checks,
             failures=list_failures(steps, ran, checks),
-            git=follow_repository(steps),
-            tasks=list_tasks(steps),
+            git=follow_repository(acts),
+            tasks=list_tasks(acts),
             files=list_files(steps, root=root),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
-            searches=list_searches(steps),
+            searches=list_searches(acts),
             commands=_list_commands(step for step, runs in reversed(ran) if not runs),
         )
 

@@ -127,7 +127,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def edits(self) -> tuple[FileEdit, ...]:
         """The files that the step changed: by a tool, a patch, or a shell command."""
-        return () if self.failed or not self.answered or self.name in _READS else self._edits
+        return () if self.failed or not self.answered or self.only_reads else self._edits
 
     @cached_property
     def _edits(self) -> tuple[FileEdit, ...]:
@@ -146,6 +146,11 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
                 found = self.arguments[key]
                 return found if isinstance(found, str) else ""
         return ""
+
+    @property
+    def only_reads(self) -> bool:
+        """True if the tool can do nothing but read a file."""
+        return self.name in _READS
 
     @property
     def reads(self) -> bool:

@@ -56,14 +56,13 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
 
-    @cached_property
+    @property
     def request_head(self) -> str:
         """What precedes the request in a ledger: its entry, and how many images it had."""
         images = f" ({pluralize(self.images, 'image')})" if self.images else ""
-        entry = f"#{self.entry_id} " if self.entry_id > 0 else ""
-        return f"{entry}user{images}: "
+        return f"#{self.entry_id} user{images}: " if self.entry_id > 0 else f"user{images}: "
 
-    @cached_property
+    @property
     def answer_head(self) -> str:
         """What precedes the conclusion in a ledger: its entry, and how the turn ended."""
         entry = f"#{self.answer_id}" if self.answer_id > 0 else "answer"
@@ -100,13 +99,14 @@ class TurnLog:
     def extend(self, items: Iterable[Item]) -> None:
         """Continue the conversation."""
         for item in items:
-            if item.kind is _ASSISTANT:
+            kind = item.kind
+            if kind is _ASSISTANT:
                 self._answers.append(item)
-            elif item.kind is _TOOL_RESULT:
+            elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if isinstance(part, ToolResult) and may_quote_user(part):
+                    if type(part) is ToolResult and may_quote_user(part):
                         self._add_answer(item.entry_id, find_answer(part.text))
-            elif item.kind is _USER:
+            elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
 
@@ -253,13 +253,12 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     """
     limits = _limit_requests(turns, max_chars)
     kept = [place for place, limit in enumerate(limits) if limit]
-    lines = {place: _write_request(turns[place], limits[place]) for place in kept}
-    omission = _describe_omitted(turns, limits)
-    room = max_chars - sum(len(text) + 1 for text in lines.values()) - len(omission)
-    answers = _quote_answers([turns[place] for place in kept], room)
-    written = [
-        line for place, answer in zip(kept, answers, strict=True) for line in (lines[place], answer)
-    ]
+    quoted = [turns[place] for place in kept]
+    requests = [_write_request(turns[place], limits[place]) for place in kept]
+    omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
+    room = max_chars - sum(map(len, requests)) - len(requests) - len(omission)
+    answers = _quote_answers(quoted, room)
+    written = chain.from_iterable(zip(requests, answers, strict=True))
     text = "\n".join(line for line in (*written, omission) if line)
     return text if len(text) <= max_chars else ""
 
@@ -318,12 +317,12 @@ def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
 
 
 def _write_request(turn: Turn, limit: int) -> str:
+    if len(turn.request) <= limit:
+        return turn.request_head + turn.request
     return turn.request_head + _cut_middle(turn.request, limit, turn.entry_id)
 
 
 def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
-    if len(text) <= limit:
-        return text
     where = f"; #{entry_id} has them" if entry_id > 0 else ""
     mark = f" … {len(text):,} characters{where} … "
     room = limit - len(mark)
@@ -366,8 +365,6 @@ def _describe_omitted(turns: Sequence[Turn], limits: Sequence[int]) -> str:
         joins = ranges and place and not limits[place - 1]
         start = ranges.pop()[0] if joins else turn.entry_id
         ranges.append((start, turn.entry_id))
-    if not count:
-        return ""
     if len(ranges) > 5:
         ranges = [(ranges[0][0], ranges[-1][1])]
     names = ", ".join(f"#{a}" if a == b else f"#{a}–#{b}" for a, b in ranges)

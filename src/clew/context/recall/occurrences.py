@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from clew.context.recall.query import Query, Term
+from clew.context.recall.query import RecallQuery, Term
 from clew.context.recall.words import fold
 
 _MOST_CHARS = 400_000
@@ -39,7 +39,7 @@ class Occurrence(Struct, frozen=True):
 class Matcher:
     """Finds the words of one query in many texts."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: RecallQuery) -> None:
         self._needles = _needles(query)
         self._phrases = [
             re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in query.phrases
@@ -102,7 +102,7 @@ class _Needle(Struct, frozen=True):
         return 1.0 if is_whole or not self.starts_words else _OTHER_FORM
 
 
-def list_terms(query: Query) -> list[tuple[tuple[str, ...], float]]:
+def list_terms(query: RecallQuery) -> list[tuple[tuple[str, ...], float]]:
     """Return what an index counts for each word that a `Matcher` finds, with its share.
 
     Parts of a name count less than the name.
@@ -112,7 +112,7 @@ def list_terms(query: Query) -> list[tuple[tuple[str, ...], float]]:
     return listed + [((part,), 0.35) for part in parts if ((part,), 1.0) not in listed]
 
 
-def _needles(query: Query) -> list[_Needle]:
+def _needles(query: RecallQuery) -> list[_Needle]:
     whole = [_whole_needle(term) for term in query.terms]
     rest = list_terms(query)[len(whole) :]
     return whole + [_part_needle(part) for (part,), _ in rest]
@@ -241,7 +241,7 @@ def count_by_term(occurrences: Sequence[Occurrence], size: int) -> list[float]:
     return counts
 
 
-def excerpt_around(text: str, query: Query, *, chars: int = 240) -> str:
+def excerpt_around(text: str, query: RecallQuery, *, chars: int = 240) -> str:
     """Return the passage of `text` that shows the words of `query` best, in one line."""
     matcher = Matcher(query)
     found = matcher.find(text)

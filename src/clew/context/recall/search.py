@@ -24,7 +24,7 @@ from clew.context.recall.occurrences import (
     cut_snippets,
     list_terms,
 )
-from clew.context.recall.query import Query, Term, widen
+from clew.context.recall.query import RecallQuery, Term, widen
 from clew.context.recall.units import ReadEntry, Unit, read_units
 from clew.core.entries import Entry
 from clew.core.ids import EntryId, SessionId
@@ -117,7 +117,9 @@ class Found(Struct, frozen=True, kw_only=True):
     """Words of the query that no entry contains."""
 
 
-def search_index(index: EntryIndex, query: Query, *, limit: int, skip: Iterable[int] = ()) -> Found:
+def search_index(
+    index: EntryIndex, query: RecallQuery, *, limit: int, skip: Iterable[int] = ()
+) -> Found:
     """Return the best hits for `query`, without those in the entries `skip`."""
     if query.is_empty:
         return Found()
@@ -132,7 +134,7 @@ def search_index(index: EntryIndex, query: Query, *, limit: int, skip: Iterable[
 class _Ranking:
     """Ranks the entries of one index by one query."""
 
-    def __init__(self, index: EntryIndex, query: Query) -> None:
+    def __init__(self, index: EntryIndex, query: RecallQuery) -> None:
         self._index, self._query = index, query
         self._matcher = Matcher(query)
         self._found: dict[int, Sequence[Occurrence]] = {}
@@ -274,7 +276,7 @@ def _reader(index: EntryIndex, session: int) -> ReadEntry:
     return lambda number: index.read(session, number)
 
 
-def _passes(unit: Unit, query: Query) -> bool:
+def _passes(unit: Unit, query: RecallQuery) -> bool:
     """Return whether a unit itself has what the filters ask for."""
     return (
         (not query.role or unit.role == query.role)

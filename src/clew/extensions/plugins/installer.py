@@ -29,7 +29,7 @@ from clew.extensions.plugins.manifest import PluginError
 from clew.extensions.plugins.reader import read_listed
 from clew.extensions.plugins.registry import (
     InstalledPlugin,
-    Registry,
+    PluginRegistry,
     RegistryContent,
     Scope,
     drop_plugin,
@@ -90,7 +90,7 @@ class Installer:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.registry = Registry(folder)
+        self.registry = PluginRegistry(folder)
         self.storage = PluginStorage(folder)
 
     @asynccontextmanager

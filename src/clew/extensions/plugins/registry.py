@@ -104,7 +104,7 @@ class RegistryContent(Struct, frozen=True, kw_only=True):
 _decoder = JsonDecoder(RegistryContent)
 
 
-class Registry:
+class PluginRegistry:
     """Reads and changes the file. All methods block.
 
     Args:

@@ -72,8 +72,12 @@ class Program(Struct, frozen=True, kw_only=True):
     """Options that make the program descend into folders."""
     follows: frozenset[str] = _EMPTY
     """Options, also in another set, that make it follow links or run its own helpers."""
+    dereferences: frozenset[str] = _EMPTY
+    """Options of `follows` that only make it follow the links below a folder."""
     recursive: bool = False
     """True if it always descends into folders."""
+    follows_always: bool = False
+    """True if it follows links below folders without an option."""
     default: str = ""
     """What it works on without operands."""
     writes_tree: str = ""
@@ -161,6 +165,20 @@ def parse_arguments(words: Sequence[ShellWord], program: Program) -> list[Argume
             at += bool(given) and following is not None and given[-1].value is following
             found += given
     return found
+
+
+def split_bundle(words: Sequence[ShellWord], program: Program) -> list[ShellWord]:
+    """Rewrite the arguments of `tar cfI a.tar xz x` as `-c -f a.tar -I xz x`."""
+    given = list(words)
+    if not given or given[0].text.startswith("-") or not given[0].known:
+        return given
+    made: list[ShellWord] = []
+    rest = given[1:]
+    for letter in given[0].text:
+        made.append(ShellWord(f"-{letter}", f"-{letter}"))
+        if f"-{letter}" in program.valued and rest:
+            made.append(rest.pop(0))
+    return made + rest
 
 
 def _parse_option(word: ShellWord, following: ShellWord | None, program: Program) -> list[Argument]:

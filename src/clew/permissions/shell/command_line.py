@@ -40,6 +40,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     """True when it has no effect on files or processes: it needs no rule of its own."""
     variants: tuple["ShellCommand", ...] = ()
     """The commands that it may be, if the line says which values its variables have."""
+    source: "ShellCommand | None" = None
+    """The command before it in a pipeline, if its output is all that this one gets."""
 
     @property
     def name(self) -> str:
@@ -81,6 +83,8 @@ class FileAccess(Struct, frozen=True, kw_only=True):
     """True for the target of a redirection, False for an argument of a program."""
     tree: bool = False
     """True if everything below the path may be used too."""
+    follows: bool = False
+    """True if that includes what links below the path lead to."""
 
 
 class CommandLine(Struct, frozen=True, kw_only=True):
@@ -95,7 +99,7 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     assigned: tuple[ShellWord, ...] = ()
     """Values that the line assigns to variables."""
     patterns: tuple[ShellWord, ...] = ()
-    """File name patterns of which a variable gets the matches."""
+    """File name patterns whose matches a variable gets."""
     is_list: bool = True
     """False when there is more than a list of commands: loops, groups, substitutions, variables."""
 

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.permissions.shell.builtins import OPERATORS_DOUBT, Assignment, may_be_operators
 from clew.permissions.shell.command_line import ShellWord
@@ -62,6 +63,7 @@ def _visit_list(visitor: BashVisitor, node: "Node") -> None:
     whole = node.type == "program"
     start = 0 if whole else node.start_byte
     scope = _Scope.enter(visitor, node)
+    pipe = _Pipe(visitor, len(visitor.commands)) if node.type == "pipeline" else None
     for child in children:
         visitor.check_gap(start, child.start_byte, BLANK_LINES)
         start = child.end_byte
@@ -69,6 +71,8 @@ def _visit_list(visitor: BashVisitor, node: "Node") -> None:
             visitor.reject_token(child)
         scope.begin(child)
         visitor.visit(child)
+        if pipe is not None:
+            pipe.follow(child)
     visitor.check_gap(start, len(visitor.source) if whole else node.end_byte, BLANK_LINES)
     scope.leave()
 
@@ -113,6 +117,37 @@ class _Scope(Struct):
             self.visitor.variables.known = self.before
         elif self.kind in _CONDITIONAL and not self.chained:
             self.visitor.variables.forget_changes(self.before)
+
+
+class _Pipe(Struct):
+    """Connects the simple commands of a pipeline."""
+
+    visitor: BashVisitor
+    seen: int
+    """The number of commands before the part that is visited next."""
+    source: int | None = None
+    """The command whose output that part gets."""
+
+    def follow(self, child: "Node") -> None:
+        """Connect the part that was visited last to the part before it."""
+        commands = self.visitor.commands
+        if not child.is_named:
+            self.source = self.source if child.type == "|" else None
+            self.seen = len(commands)
+            return
+        is_simple = len(commands) == self.seen + 1 and self._is_simple(child)
+        own = self.seen if is_simple else None
+        if own is not None:
+            commands[own] = replace(commands[own], source=self.source)
+        self.source = own
+
+    def _is_simple(self, child: "Node") -> bool:
+        """Is it one command that prints to the pipe, at most with its errors discarded?"""
+        if child.type == "redirected_statement":
+            body, *redirects = child.children
+            texts = {"".join(self.visitor.text(each).split()) for each in redirects}
+            return body.type == "command" and texts == {"2>/dev/null"}
+        return child.type == "command"
 
 
 def _is_first_of_and(node: "Node") -> bool:

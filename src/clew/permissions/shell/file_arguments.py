@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
-from clew.permissions.shell.arguments import Argument, Operands, Program, parse_arguments
+from clew.permissions.shell.arguments import (
+    Argument,
+    Operands,
+    Program,
+    parse_arguments,
+    split_bundle,
+)
 from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
 from clew.permissions.shell.programs import CONTAINER_PROGRAMS, NAME_ONLY, word_set
 from clew.permissions.shell.tables import PROGRAMS
@@ -46,7 +52,9 @@ def find_table(words: Sequence[ShellWord]) -> tuple[Program | None, Sequence[She
         while rest and rest[0].text.startswith("-"):
             del rest[: 2 if rest[0].text in GLOBAL_VALUES else 1]
         return (SUBCOMMANDS.get(rest[0].text) if rest else None), rest[1:]
-    return PROGRAMS.get(program), _split_bundle(words) if program == "tar" else words[1:]
+    return PROGRAMS.get(program), split_bundle(
+        words[1:], PROGRAMS["tar"]
+    ) if program == "tar" else words[1:]
 
 
 def is_system_program(words: Sequence[ShellWord]) -> bool:
@@ -228,8 +236,9 @@ def _operand_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fi
             Operands.FIRST_WRITTEN: at == 0,
             Operands.SECOND_WRITTEN: at == 1 or (at == 0 and _may_be_several(word)),
         }.get(role, False)
+        whole = tree and not (at and at == last and role in _INTO_LAST)
         yield FileAccess(
-            path=word, writes=writes, tree=tree and not (at and at == last and role in _INTO_LAST)
+            path=word, writes=writes, tree=whole, follows=whole and _follows(arguments, table)
         )
 
 
@@ -248,8 +257,13 @@ def _recursion(
     texts = 0 if _uses(arguments, table.text_options) else table.text_operands
     if sum(not each.is_option for each in arguments) <= texts:
         operands.append(_word(table.default))
+    follows = _follows(arguments, table)
     for word in operands:
-        yield FileAccess(path=word, writes=modifies, tree=True)
+        yield FileAccess(path=word, writes=modifies, tree=True, follows=follows)
+
+
+def _follows(arguments: Sequence[Argument], table: Program) -> bool:
+    return table.follows_always or _uses(arguments, table.follows)
 
 
 def _listed_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
@@ -339,21 +353,6 @@ def _is_archive(file: FileAccess, arguments: Sequence[Argument]) -> bool:
 
 def _as_read(file: FileAccess) -> FileAccess:
     return FileAccess(path=file.path, writes=False)
-
-
-def _split_bundle(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Rewrite `tar cfI a.tar xz x` as `tar -c -f a.tar -I xz x`."""
-    given = list(words[1:])
-    if not given or given[0].text.startswith("-") or not given[0].known:
-        return given
-    table = PROGRAMS["tar"]
-    made: list[ShellWord] = []
-    rest = given[1:]
-    for letter in given[0].text:
-        made.append(_word(f"-{letter}"))
-        if f"-{letter}" in table.valued and rest:
-            made.append(rest.pop(0))
-    return made + rest
 
 
 def _git_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:

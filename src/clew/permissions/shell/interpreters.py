@@ -41,6 +41,9 @@ _SED_SCRIPTS = frozenset({"-e", "--expression"})
 _SED_FILES = frozenset({"-f", "--file"})
 _GIT_HELPER = re.compile(r"[\w+-]+::")
 """An address such as `ext::command`, which git passes to a program of that name."""
+_AWK_OPERATORS = re.compile(r"\|\||>=")
+_AWK_CONDITION = re.compile(r"[^{}\"/\\#]*")
+"""The condition before the first action: there, `>` compares."""
 _AWK_SIDE_EFFECTS = re.compile(r"system|getline|[|>@`]|close|ARGV|ENVIRON|SYMTAB|FUNCTAB")
 
 
@@ -159,6 +162,14 @@ def _is_tame_sed(script: str) -> bool:
     return True
 
 
+def _awk_may_act(program: str) -> bool:
+    """May an awk program do more than print what it reads?"""
+    plain = _AWK_OPERATORS.sub(" ", program)
+    condition = _AWK_CONDITION.match(plain)
+    size = condition.end() if condition else 0
+    return bool(_AWK_SIDE_EFFECTS.search(plain[:size].replace(">", " ") + plain[size:]))
+
+
 def _inspect_awk(words: Sequence[ShellWord]) -> NestedCommands:
     operands: list[ShellWord] = []
     caution: list[str] = []
@@ -172,7 +183,7 @@ def _inspect_awk(words: Sequence[ShellWord]) -> NestedCommands:
         elif not text.startswith(("-F", "-v")):
             caution.append(text)
         at += 1
-    if operands and not (operands[0].known and not _AWK_SIDE_EFFECTS.search(operands[0].text)):
+    if operands and not (operands[0].known and not _awk_may_act(operands[0].text)):
         caution.append(operands[0].text)
     return NestedCommands(
         sensitive_words=tuple(caution),

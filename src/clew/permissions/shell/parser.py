@@ -5,10 +5,12 @@ with a doubt never runs without a question.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clew.permissions.shell.builtins import find_risk, inspect_builtin
 from clew.permissions.shell.command_line import (
@@ -118,7 +120,7 @@ class _LineBuilder(Struct, kw_only=True):
             self.note(find_risk(assigned))
         if len(visitor.commands) > _MAX_COMMANDS:
             self.note("it has too many commands")
-        commands = tuple(self.simple(simple) for simple in visitor.commands[:_MAX_COMMANDS])
+        commands = tuple(self.commands(visitor.commands[:_MAX_COMMANDS]))
         values = [
             *visitor.assignments,
             *(each for simple in visitor.commands for each in simple.assignments),
@@ -132,6 +134,16 @@ class _LineBuilder(Struct, kw_only=True):
             patterns=(*visitor.patterns, *self.patterns),
             is_list=visitor.is_list and not values,
         )
+
+    def commands(self, found: Sequence[SimpleCommand]) -> list[ShellCommand]:
+        """Build the commands, and connect those of a pipeline."""
+        built: list[ShellCommand] = []
+        for simple in found:
+            command = self.simple(simple)
+            if simple.source is not None:
+                command = replace(command, source=built[simple.source])
+            built.append(command)
+        return built
 
     def note(self, doubt: str) -> None:
         """Add a doubt unless it is empty."""

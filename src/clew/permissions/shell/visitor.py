@@ -39,6 +39,8 @@ class SimpleCommand(Struct, frozen=True):
 
     words: tuple[ShellWord, ...]
     assignments: tuple[Assignment, ...] = ()
+    source: int | None = None
+    """The number of the command before it in a pipeline, if that prints all of its input."""
 
 
 class BashVisitor(Struct):

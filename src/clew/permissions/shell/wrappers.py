@@ -30,8 +30,9 @@ from clew.permissions.shell.programs import (
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _LONG_SHELL_FLAGS = frozenset({"--login", "--norc", "--noprofile", "--posix"})
 _NOT_FOR_EVERY_SHELL = re.compile(r"\$['\"]|\{[^}]*(?:,|\.\.)|&>|\|&|[<>]\(|<<<|\[\[|\(\(")
-_APPENDED = ShellWord("…", "…", known=False)
-"""Stands for the words that a wrapper appends, as `xargs` does."""
+APPENDED = "…"
+"""The text of a word that stands for those that a wrapper appends, as `xargs` does."""
+_APPENDED = ShellWord(APPENDED, APPENDED, known=False)
 
 
 class NestedCommands(Struct, kw_only=True):

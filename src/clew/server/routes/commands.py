@@ -47,7 +47,7 @@ class CommandCall(Struct, frozen=True, kw_only=True):
 
     session_id: str
     arguments: str = ""
-    """As typed behind its name."""
+    """As typed after its name."""
 
 
 async def _list(call: Call[CommandsParams, Any]) -> list[CommandInfo]:

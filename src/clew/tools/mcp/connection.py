@@ -90,6 +90,7 @@ class McpConnection:
         started again in the mode `legacy`."""
         self.state = ServerState.STARTING
         self.error = ""
+        self.output: tuple[str, ...] = ()
         self.catalogue = Catalogue()
 
     @property
@@ -103,6 +104,7 @@ class McpConnection:
             target=sanitize_line(self.config.target, _SHOWN),
             origin=self.config.origin,
             error=self.error,
+            output=self.output,
             version=client.protocol_version if client is not None else "",
             tools=len(found.tools),
             prompts=len(found.prompts),
@@ -133,7 +135,8 @@ class McpConnection:
                     self._mode = "auto" if self._mode == "legacy" else "legacy"
                 lasted = anyio.current_time() - since > _STEADY or self.calls.answered > answered
                 self._failures = 1 if was_ready and lasted else self._failures + 1
-                await self._pause(_add_output(why, errors), was_ready=was_ready)
+                self.output = tuple(map(self._redact, errors.last_lines))
+                await self._pause(_add_output(why, self.output), was_ready=was_ready)
         finally:
             self._client = None
             self._set_state(ServerState.CLOSED, "the session has ended")
@@ -166,8 +169,9 @@ class McpConnection:
             await self._wake.wait()
 
     def _set_state(self, state: ServerState, error: str = "") -> None:
-        self.state, self.error = state, redact(error, extra_values=self.config.find_secrets())
+        self.state, self.error = state, self._redact(error)
         if state is ServerState.READY:
+            self.output = ()
             self._ready.set()
         elif self._ready.is_set():
             self._ready = anyio.Event()
@@ -175,6 +179,9 @@ class McpConnection:
         if state is not ServerState.STARTING and (state, self._failures) != _FIRST_FAILURE:
             self._settled.set()
         self._place.changed()
+
+    def _redact(self, text: str) -> str:
+        return redact(text, extra_values=self.config.find_secrets())
 
     @asynccontextmanager
     async def _open(self, errors: ErrorTail) -> AsyncGenerator[Client, None]:
@@ -284,6 +291,5 @@ def _shorten_list(texts: Sequence[str]) -> str:
     return f"{texts[0]}{more}" if texts else ""
 
 
-def _add_output(why: str, errors: ErrorTail) -> str:
-    line = sanitize_line(errors.last_line, _SHOWN)
-    return f"{why}; it last wrote: {line}" if line else why
+def _add_output(why: str, output: Sequence[str]) -> str:
+    return f"{why}; it last wrote: {sanitize_line(output[-1], _SHOWN)}" if output else why

@@ -23,6 +23,8 @@ DEFER_THRESHOLD = 0.1
 """Share of the window above which tools are found on demand."""
 STARTUP_WAIT = 3.0
 """Seconds that the first prompt waits for servers."""
+NAMED_WAIT = 30.0
+"""The same where the user has allowed tools of servers by name: the prompt is about them."""
 _SEARCH_WAIT = 30.0
 """Seconds that a search waits for servers that are starting."""
 _INDEX_LINE = 240

@@ -10,6 +10,7 @@ _COMPRESSOR = Program(
     flags=letters("cdfhklLnNqtvz123456789") | word_set("--keep --stdout --force --decompress"),
     values=word_set("-S --suffix"),
     recurses=word_set("-r --recursive"),
+    follows=word_set("-f --force"),
     # `x` becomes `x.gz`, and `x.gz` becomes `x`.
     writes_beside=True,
 )
@@ -39,6 +40,7 @@ ARCHIVES: dict[str, Program] = {
             --overwrite --absolute-names --preserve-permissions --no-same-owner --same-owner
             --no-recursion --dereference --hard-dereference --wildcards --numeric-owner
         """),
+        follows=word_set("-h --dereference"),
         values=letters("bHKLNV")
         | word_set("""
             --exclude --strip-components --transform --xform --owner --group --mode --mtime
@@ -67,6 +69,8 @@ ARCHIVES: dict[str, Program] = {
         # Tests the new archive with a command.
         executes=word_set("-TT --unzip-command"),
         recursive=True,
+        # Unless `-y` is given.
+        follows_always=True,
         writes_beside=True,
         temporary="zi*",
     ),

@@ -19,6 +19,7 @@ _COPY = Program(
     optional=_BACKUP | word_set("--preserve --reflink --update --context"),
     folders=word_set("-t --target-directory"),
     recurses=letters("rRa") | word_set("--recursive --archive"),
+    follows=letters("LH") | word_set("--dereference"),
     writes_beside=True,
 )
 _MODE = Program(
@@ -27,6 +28,7 @@ _MODE = Program(
     text_options=word_set("--reference"),
     values=word_set("--reference --from"),
     recurses=word_set("-R --recursive"),
+    follows=letters("LH") | word_set("--dereference"),
     # Without the right to enter a folder, nothing in it is reachable.
     recursive=True,
 )

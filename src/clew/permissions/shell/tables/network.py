@@ -75,6 +75,7 @@ NETWORK: dict[str, Program] = {
         modifies=word_set("--remove-source-files"),
         executes=word_set("-e --rsh --rsync-path --config"),
         recurses=letters("ra") | word_set("--recursive --archive"),
+        follows=letters("LkK") | word_set("--copy-links --copy-dirlinks --copy-unsafe-links"),
         recursive=True,
         writes_beside=True,
     ),
@@ -86,5 +87,6 @@ NETWORK: dict[str, Program] = {
         reads=letters("i"),
         executes=letters("SoFD"),
         recurses=letters("r"),
+        follows_always=True,
     ),
 }

@@ -34,6 +34,7 @@ _GREP = Program(
     # `-d recurse` descends like `-r`.
     recurses=letters("rRd") | word_set("--recursive --dereference-recursive --directories"),
     follows=word_set("-R --dereference-recursive"),
+    dereferences=word_set("-R --dereference-recursive"),
     default=".",
     read_only=True,
 )
@@ -59,6 +60,7 @@ _RIPGREP = Program(
     executes=word_set("--pre --hostname-bin"),
     # `-z` runs programs that decompress.
     follows=word_set("-L --follow -z --search-zip"),
+    dereferences=word_set("-L --follow"),
     recursive=True,
     default=".",
     read_only=True,
@@ -96,7 +98,9 @@ _DIFF = Program(
     # Even without `-r`, two folders are compared file by file.
     recurses=word_set("-r --recursive"),
     follows=word_set("-r --recursive"),
+    dereferences=word_set("-r --recursive"),
     recursive=True,
+    follows_always=True,
     read_only=True,
 )
 
