@@ -95,7 +95,12 @@ KEYS = st.sampled_from(
         *("\x0b", "\x1b[200~two\nlines\x1b[201~", "\x1b\r", "\x0c", "\x1b[Z"),
     ]
 )
-STEPS = st.lists(st.one_of(EVENTS, KEYS, st.none()), max_size=25)
+REPLY: list[Event | str | None] = [request(1), None, "t"]
+"""A question, seen, and the key after which the user writes to the model."""
+STEPS = st.lists(
+    st.one_of(st.one_of(EVENTS, KEYS, st.none()).map(lambda step: [step]), st.just(REPLY)),
+    max_size=25,
+).map(lambda groups: [step for group in groups for step in group])
 
 
 @pytest.mark.slow("plays long random sessions")
