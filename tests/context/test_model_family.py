@@ -17,6 +17,7 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult, assistant, user
 from clew.core.models import ModelFacts, ToolSpec
 from tests.histories import entries_of
+from tests.rows import each_row
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 READ = ToolSpec(
@@ -53,7 +54,7 @@ def cost(model: str, *messages: Message, tools: tuple[ToolSpec, ...] = ()) -> in
 
 
 @pytest.mark.req("CTX-4")
-@pytest.mark.parametrize(
+@each_row(
     ("names", "like", "keeps"),
     [
         ("claude-opus-4-5-20251101 anthropic/claude-opus-4.6 claude-4-6-sonnet", None, True),

@@ -203,6 +203,8 @@ _DEPENDENT = re.compile(
     r"^(?:this|that|these|those|it|they|so|but|and|which|however|therefore|thus|because)\b",
     re.IGNORECASE,
 )
+_MACHINE_TEXT = re.compile(r"\[\w+: \w+\] ?\{|[\[{] *[\"{\[]")
+"""Begins a line that is no prose: a logged tool call, or JSON."""
 _TABLE_RULE = re.compile(r"^[\s|:+-]+$")
 _LEAST, _MOST, _MOST_LEAD = 25, 420, 120
 
@@ -219,7 +221,7 @@ def split_units(text: str) -> Iterator[tuple[str, str]]:
     for raw, following in zip_longest(lines, lines[1:], fillvalue=""):
         line = raw.strip()
         is_header = line.startswith("|") and following and _TABLE_RULE.match(following)
-        if not line or is_header or _TABLE_RULE.match(line):
+        if not line or is_header or _TABLE_RULE.match(line) or _MACHINE_TEXT.match(line):
             continue
         bullet = _BULLET.match(raw)
         plain = _clean(raw[bullet.end() :] if bullet else line)

@@ -125,7 +125,7 @@ def search_index(
         return Found()
     ranking = _Ranking(index, query)
     hits = ranking.hits(frozenset(skip), limit)
-    # The latest version of a file needs all of its edits, also those that look alike.
+    # The latest version of a file needs all of its edits, including those that look alike.
     folded = hits if query.latest else _fold_alike(hits)
     shown = [ranking.show(hit, best=place == 0) for place, hit in enumerate(folded[:limit])]
     return Found(hits=tuple(shown), total=len(folded), missing=ranking.missing)
