@@ -65,6 +65,8 @@ def strip_prefixes(part: str) -> str:
 
 def split_words(part: str) -> list[str]:
     """Split a simple command into its words, without quotes where they are closed."""
+    if not any(mark in part for mark in "\"'\\"):
+        return part.split()
     try:
         return shlex.split(part)
     except ValueError:

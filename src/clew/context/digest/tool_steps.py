@@ -258,13 +258,13 @@ def _list_shell_edits(command: str) -> list[FileEdit]:
     command = command[:_COMMAND_CHARS]
     found = [
         FileEdit(path, "write")
-        for line in _HEREDOC.findall(command)
+        for line in (_HEREDOC.findall(command) if "<<" in command else ())
         for path in _HEREDOC_TARGET.findall(line)
     ]
-    for rest in _EDITED_BY_SHELL.findall(command):
+    for rest in _EDITED_BY_SHELL.findall(command) if "sed" in command or "perl" in command else ():
         words = [word for word in rest.split() if _is_plain_path(word)]
         found += [FileEdit(words[-1], "edit")] if words else []
-    for rest in _REMOVED_BY_SHELL.findall(command):
+    for rest in _REMOVED_BY_SHELL.findall(command) if "rm" in command else ():
         found += [FileEdit(word, "delete") for word in rest.split() if _is_plain_path(word)]
     return [change for change in found if not change.path.startswith("/dev/")]
 
