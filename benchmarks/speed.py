@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from benchmarks.conversations import conversation
+from benchmarks.recordings import session_files
 from benchmarks.results import Section, judge, publish
 from clew.context.clearing_plan import plan_clearing
 from clew.context.compaction_plan import compact_by_rules
@@ -26,6 +27,7 @@ from clew.core.messages import Message
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.dict_messages.fit import fit
+from clew.importers.reader import read_session
 
 LENGTHS = (10_000, 100_000)
 REPEATS, FEWER_REPEATS = 7, 3
@@ -48,6 +50,7 @@ def measure() -> Section:
     for length, found in passes.items():
         rows += found.describe(length)
     shorter, longer = (passes[length] for length in LENGTHS)
+    rows += _measure_recorded(LENGTHS[0])
     return Section(
         title="Speed of the context engine",
         command="python -m benchmarks speed",
@@ -60,6 +63,8 @@ def measure() -> Section:
             "cold: from a list of messages to a shorter one with a digest; first: the first "
             "compaction of an open view; warm: the next one, a call and its result later; again: "
             "one of the compacted view, 100 messages later",
+            "recorded messages: those of recorded sessions, one after another; their texts are longer "
+            "than the made-up ones, and the peer takes only the length of a text",
             "memory: what an open view holds for a message beside its text, before and after the "
             "first digest, in bytes",
             _verdict("a turn at 10,000 at most 1.5× that at 10", turns[10_000] / base, 1.5),
@@ -132,6 +137,22 @@ class _Passes:
         before, after = self.bytes_per_message
         held = f"{before:.0f} bytes, {after:.0f} after a digest"
         return [*rows, (f"{length:,} messages: memory per message", held, "–")]
+
+
+def _measure_recorded(length: int) -> list[tuple[str, str, str]]:
+    """Time a cold pass over messages of recordings; no row where they are absent."""
+    recorded = [m for path in session_files() for m in read_session(str(path)).messages][:length]
+    peer = _find_peer(recorded) if recorded else None
+    if peer is None:
+        return []
+    works = {"cold": lambda: fit(recorded, max_tokens=100_000), "peer": peer}
+    seconds = _time_in_turn(works, FEWER_REPEATS)
+    ratio = f"{seconds['cold'] / seconds['peer']:.2f} of trim"
+    what = f"{len(recorded):,} recorded messages: "
+    return [
+        (f"{what}cold pass to 100k, default strategy", _milliseconds(seconds["cold"]), ratio),
+        (f"{what}langchain-core trim_messages", _milliseconds(seconds["peer"]), "1.00 of trim"),
+    ]
 
 
 class _Growing:
