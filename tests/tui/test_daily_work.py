@@ -105,6 +105,20 @@ async def test_every_word_of_an_answer_is_readable_in_a_narrow_window(place: Pla
 
 
 @pytest.mark.req("TUI-1")
+async def test_the_help_lists_commands_and_keys(place: Place) -> None:
+    keys = '{"terminal": {"keyBindings": {"expand": "c-e"}}}'
+    place.write("../home/clew/settings.json", keys)
+    async with (
+        fake_openai(text_response("ok")) as server,
+        clew_for(place, *at(server), rows=60) as person,
+    ):
+        shown = await person.says("/help")
+        assert "  /context        show what fills the context window" in shown
+        assert "  Esc             interrupt the run; twice: edit the previous prompt" in shown
+        assert not any("folded block" in line for line in shown)  # another key does it
+
+
+@pytest.mark.req("TUI-1")
 async def test_the_changes_of_a_session_are_shown_in_colours(place: Place) -> None:
     place.write("door.py", _DOOR)
     edit = {"file_path": "door.py", "old_string": "None", "new_string": "open_door(key)"}

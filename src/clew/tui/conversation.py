@@ -79,9 +79,11 @@ class Conversation:
     Args:
         client: The session.
         terminal: Where results go.
+        keys: Lines about the keys, for the help.
     """
 
-    def __init__(self, client: SessionClient, terminal: Terminal) -> None:
+    def __init__(self, client: SessionClient, terminal: Terminal, *, keys: str = "") -> None:
+        self._keys = keys
         self._client = client
         self._terminal = terminal
         self._pending = PendingLines()
@@ -235,7 +237,7 @@ class Conversation:
             accepted = AcceptedLine(line, is_skill=outcome.kind == "skill")
             _finish(self._terminal, accepted, self._pending.accept(outcome.run_id, accepted))
             return
-        for block in make_reply(outcome, line):
+        for block in make_reply(outcome, line, keys=self._keys):
             self._terminal.show(block)
         if outcome.effect is not None:
             self._terminal.apply_effect(outcome.effect)
@@ -285,7 +287,7 @@ def _finish(terminal: Terminal, accepted: AcceptedLine | None, ending: Ending | 
         terminal.show(CommandReply(text=result.response, style="markdown"))
 
 
-def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
+def make_reply(outcome: CommandOutcome, line: str, *, keys: str = "") -> list[Block]:
     """Return the blocks that show what a command or a shell command did."""
     if outcome.kind == "shell":
         return []  # its events have shown it
@@ -297,7 +299,7 @@ def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
         return [CommandReply(text=outcome.message, style="markdown")]
     text = outcome.message
     if outcome.name == "help" and not line.strip().partition(" ")[2]:
-        text = f"{text}\n{_QUIT_HELP}"
+        text = "\n".join([text, _QUIT_HELP, *(["", keys] if keys else [])])
     return [CommandReply(text=text, style="diff" if outcome.name == "diff" else "text")]
 
 

@@ -10,7 +10,6 @@ from clew.core.events import PermissionRequest
 from clew.core.permissions import Risk
 from clew.core.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.text import pluralize, truncate_middle
-from clew.sdk.permission_preview import preview_request
 from clew.sdk.permission_requests import Choice, list_choices
 from clew.tui.blocks import EXIT_PLAN_MODE
 from clew.tui.rendering.lines import Span, wrap_line
@@ -118,12 +117,6 @@ def format_title(request: PermissionRequest) -> str:
     return f"{asker}{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
 
 
-def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
-    """Return the first line of the question, and the lines that stand behind the bar."""
-    title, target = format_target(request, width=width)
-    return title, [*target, *preview_request(request)]
-
-
 def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
     """Return the first line of the question, and the lines of a target that does not fit there."""
     title = format_title(request)
@@ -134,13 +127,11 @@ def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[
     return title, target.split("\n")
 
 
-def add_bars(lines: Sequence[str], *, width: int, limit: int | None = MAX_LINES) -> Iterator[str]:
-    """Yield lines behind the bar, with long ones wrapped; counts the ones over `limit`."""
-    for line in lines[:limit]:
+def add_bars(lines: Sequence[str], *, width: int) -> Iterator[str]:
+    """Yield lines behind the bar, with long ones wrapped."""
+    for line in lines:
         for row in split_rows(sanitize(line), max(_MIN_WIDTH, width - len(BAR) - 1)):
             yield BAR + row
-    if limit is not None and len(lines) > limit:
-        yield f"{BAR}… {pluralize(len(lines) - limit, 'more line')}"
 
 
 def draw_questions(
@@ -163,7 +154,7 @@ def draw_questions(
         below = [lines if len(lines) == 1 else [_cut_rows(lines)] for lines in below]
     below_rows = [row for lines in below for row in lines]
     room = max(1, rows - len(below_rows) - 1)
-    bars = [("", bar) for bar in add_bars(target, width=width, limit=None)]
+    bars = [("", bar) for bar in add_bars(target, width=width)]
     bars += [(ANSI, row) for row in preview]
     most = min(room, MAX_LINES)
     if len(bars) > most:
