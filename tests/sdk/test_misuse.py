@@ -1,9 +1,11 @@
 """What a program gets when it uses the SDK in the wrong way: at once, and with what to do."""
 
-from collections.abc import Callable
+import json
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from clew import (
@@ -12,20 +14,26 @@ from clew import (
     Decision,
     InteractiveSession,
     MemoryStore,
+    ModelFacts,
     PermissionMode,
     PromptInput,
     Risk,
     Session,
     SlidingWindow,
+    Usage,
     tool,
     wait_for_run,
 )
-from clew.core.errors import ConfigError
+from clew.core.errors import ConfigError, SessionError
 from clew.core.events import PermissionDenied
 from clew.core.permissions import PermissionAnswer
+from clew.providers.protocol import Chunk, Finished, Request, StopReason, TextChunk
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.sdk.pipe_client import connect
+from clew.sdk.remote import RemoteServer
 from clew.stores.sqlite import SqliteStore
+from clew.testing.fake_apis.protocol import ModelReply
+from clew.testing.providers import ANSWER_CHECKS, AnswerCheck, ApiCapabilities, HttpHarness
 
 pytestmark = pytest.mark.anyio
 
@@ -287,3 +295,76 @@ async def test_a_risk_may_be_given_by_its_name() -> None:
         result = await session.execute("Look.")
 
     assert result.tool_summaries[0].result == "success"
+
+
+# --- servers -------------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_not_open_or_closed_says_so() -> None:
+    server = RemoteServer("http://127.0.0.1:9")
+    with pytest.raises(SessionError, match="is not open: use `async with`"):
+        await server.list()
+    async with server:
+        pass
+    with pytest.raises(SessionError, match="the connection to .* is closed"):
+        await server.list()
+
+
+# --- conformance checks --------------------------------------------------------------------
+
+
+class Lines:
+    """A fake API without tools: one word per line."""
+
+    content_type = "text/plain"
+
+    def stream(self, reply: ModelReply) -> list[bytes]:
+        end = f"end {reply.usage.input_tokens} {reply.usage.output_tokens}\n"
+        return [*(json.dumps(word).encode() + b"\n" for word in reply.words), end.encode()]
+
+    def whole(self, reply: ModelReply) -> bytes:
+        return b"".join(self.stream(reply))
+
+    def error(self, status: int, message: str) -> bytes:
+        return f"{status} {message}".encode()
+
+
+class LineProvider:
+    """A provider for that API, as a user would write it."""
+
+    name = "lines"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def facts(self, model: str) -> ModelFacts:
+        return ModelFacts(name=model, window=8_000, calls_tools=False, known=False)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        body = [message.text for message in request.messages]
+        async with aiohttp.ClientSession() as http, http.post(self._url, json=body) as response:
+            async for line in response.content:
+                if line.startswith(b"end "):
+                    _, read, written = line.split()
+                    usage = Usage(input_tokens=int(read), output_tokens=int(written))
+                    yield Finished(reason=StopReason.DONE, usage=usage)
+                else:
+                    yield TextChunk(json.loads(line))
+
+    async def aclose(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("check", ANSWER_CHECKS, ids=lambda check: check.__name__)
+async def test_a_provider_without_tools_passes_the_checks_that_apply_to_it(
+    check: AnswerCheck,
+) -> None:
+    harness = HttpHarness(
+        api=Lines(),
+        make=lambda at: LineProvider(at.url),
+        capabilities=ApiCapabilities(
+            tool_calls=False, cache_reads=False, whole=False, reasons=frozenset({StopReason.DONE})
+        ),
+    )
+
+    await check(harness)

@@ -111,6 +111,11 @@ def check_options(options: InteractiveOptions) -> None:
         ConfigError: There is no such permission mode.
     """
     known = InteractiveOptions.__annotations__.keys() - REJECTED
+    if own := options.keys() & REJECTED:
+        raise TypeError(
+            f"an interactive session sets {', '.join(sorted(own))} itself, from its settings; "
+            "a Session takes it as an option"
+        )
     if unknown := options.keys() - known:
         raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
     check_types(options)
