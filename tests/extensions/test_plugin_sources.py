@@ -22,6 +22,7 @@ from clew.extensions.plugins.sources import (
     parse_git_source,
     parse_source_object,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PLG-1")
 
@@ -29,7 +30,7 @@ GITHUB = "https://github.com/ann/tools.git"
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "source"),
     [
         ("ann/tools", GitSource(url=GITHUB)),
@@ -48,7 +49,7 @@ def test_a_repository_is_named_as_people_write_it(text: str, source: GitSource |
     assert parse_git_source(text) == source
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "http://example.com/x.git",
@@ -108,7 +109,7 @@ def test_sources_of_claude_code_are_understood(entry: dict[str, Any], source: ob
     assert parse_source_object(entry) == source
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {},
