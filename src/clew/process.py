@@ -68,9 +68,11 @@ async def start_group(
 def trace_variables() -> dict[str, str]:
     """Return `TRACEPARENT` of the current OpenTelemetry span, for the environment of a program.
 
-    Empty where nothing is traced: then no part of OpenTelemetry has been imported.
+    Empty where nothing is traced: then no part of OpenTelemetry has been imported, or no span is
+    current.
     """
-    if "opentelemetry.trace" not in sys.modules:
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None or trace.get_current_span() is trace.INVALID_SPAN:
         return {}
     from opentelemetry import propagate  # noqa: PLC0415 - see above
 
@@ -81,7 +83,7 @@ def trace_variables() -> dict[str, str]:
 
 
 CALL_VARIABLE = "CLEW_CALL"
-"""Marks the processes of one call, also those that leave its process group."""
+"""Marks the processes of one call, including those that leave its process group."""
 
 _GUARD = """
 trap '' HUP INT QUIT TERM

@@ -29,8 +29,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from pydantic import BaseModel
 
 from clew.acp.agent import serve
-from clew.acp.lines import split_lines
 from clew.sdk.spec import SessionSpec
+from clew.sdk.stdio import split_lines
 
 RESULTS: Mapping[str, type[BaseModel]] = {
     "initialize": acp.schema.InitializeResponse,

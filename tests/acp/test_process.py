@@ -14,8 +14,8 @@ import pytest
 from acp import spawn_agent_process
 
 from clew.acp.connection import Connection
-from clew.acp.lines import split_lines
 from clew.acp.messages import SessionParams
+from clew.sdk.stdio import split_lines
 from clew.testing.fake_openai import (
     ScriptedResponse,
     Stall,

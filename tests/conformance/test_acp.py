@@ -22,7 +22,7 @@ from clew.testing.fake_openai import (
     text_response,
     tool_call_response,
 )
-from tests.conformance.test_mcp import HOME, find_node
+from tests.conformance.installed import HOME, find_node
 
 pytestmark = [
     pytest.mark.anyio,

@@ -18,10 +18,10 @@ from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import batches
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.economy import CachePrices
-from clew.context.items import Item, ItemKind
+from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
-from clew.context.render import LOST_RESULT, is_valid, render, repair
+from clew.context.render import LOST_RESULT, render, repair
 from clew.context.render import find_problems as spoken_problems
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
@@ -41,7 +41,7 @@ from clew.core.entries import (
 )
 from clew.core.errors import ConfigError
 from clew.core.ids import CallId, EntryId
-from clew.core.messages import Message, Role, ToolCall, assistant, tool_result, user
+from clew.core.messages import Message, Role, Text, ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from tests.histories import entries_of, histories, problems
@@ -319,17 +319,23 @@ def test_the_judges_of_validity_agree(entries: list[Entry], data: st.DataObject)
     messages = [item.message for item in items]
 
     assert bool(spoken_problems(messages)) == bool(problems(messages))
-    assert is_valid(items) == (not spoken_problems(messages))
+    assert Items(items).is_valid == (not spoken_problems(messages))
 
 
 def test_a_quick_look_finds_what_is_wrong() -> None:
     call = ToolCall(call_id=CallId("a"), name="Read")
-    twice = [user("x"), assistant(call, call), tool_result(call, "1")]
+    other = ToolCall(call_id=CallId("b"), name="Read")
+    done = tool_result(call, "1")
+    asked_twice = [user("x"), assistant(call, call), done]
+    results = Message(role=Role.TOOL, parts=(*done.parts, *done.parts))
+    answered_twice = [user("x"), assistant(call, other), results, tool_result(other, "2")]
+    without_result = [user("x"), Message(role=Role.TOOL, parts=(Text("1"),))]
+    wrong = [[assistant("x")], [user("x"), assistant(call)]]
 
-    for messages in ([assistant("x")], [user("x"), assistant(call)], twice):
+    for messages in (*wrong, asked_twice, answered_twice, without_result):
         items = [Item.of(EntryId(n), message) for n, message in enumerate(messages)]
-        assert not is_valid(items)
-    assert is_valid([])
+        assert not Items(items).is_valid
+    assert Items().is_valid
 
 
 @settings(max_examples=60)

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.compact_instructions import find_compact_instructions
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.name_index import NameIndex
@@ -341,32 +340,6 @@ def test_a_digest_of_messages_without_entries_names_no_numbers() -> None:
 
     assert text.startswith("2 earlier messages were set aside.")
     assert "#" not in text
-
-
-@pytest.mark.req("CMP-6")
-@pytest.mark.parametrize(
-    ("notes", "found"),
-    [
-        ("", ""),
-        ("# Rules\nnone", ""),
-        ("# Compact Instructions\nKeep names.\n# Other\nno", "Keep names."),
-        (
-            "## compact  instructions\nKeep.\n### More\nthis too\n# Top\nno",
-            "Keep.\n### More\nthis too",
-        ),
-        (
-            "# Compact Instructions\nKeep:\n```bash\n# run tests\nmake\n```\nand this\n# End",
-            "Keep:\n```bash\n# run tests\nmake\n```\nand this",
-        ),
-        ("```\n# Compact Instructions\nan example\n```\n", ""),
-        (
-            "# Compact Instructions\n~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
-            "~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
-        ),
-    ],
-)
-def test_the_section_is_found_and_ends_at_the_next_heading(notes: str, found: str) -> None:
-    assert find_compact_instructions(notes) == found
 
 
 @pytest.mark.req("CMP-8")

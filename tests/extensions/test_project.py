@@ -12,6 +12,7 @@ from clew.extensions.project import (
     build_system_prompt,
     load_project,
 )
+from clew.extensions.project.context import find_compact_instructions
 from clew.extensions.project.instructions import (
     MAX_ALL,
     MAX_FILE,
@@ -558,3 +559,29 @@ class TestTasks:
         assert "Mend the gauge" in found.tasks
         assert "PRIVATE" not in found.tasks
         assert len(found.warnings) == 1
+
+
+@pytest.mark.req("CMP-6")
+@pytest.mark.parametrize(
+    ("notes", "found"),
+    [
+        ("", ""),
+        ("# Rules\nnone", ""),
+        ("# Compact Instructions\nKeep names.\n# Other\nno", "Keep names."),
+        (
+            "## compact  instructions\nKeep.\n### More\nthis too\n# Top\nno",
+            "Keep.\n### More\nthis too",
+        ),
+        (
+            "# Compact Instructions\nKeep:\n```bash\n# run tests\nmake\n```\nand this\n# End",
+            "Keep:\n```bash\n# run tests\nmake\n```\nand this",
+        ),
+        ("```\n# Compact Instructions\nan example\n```\n", ""),
+        (
+            "# Compact Instructions\n~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
+            "~~~~\n```\n# a\n~~~\n# b\n~~~~\nend",
+        ),
+    ],
+)
+def test_the_section_is_found_and_ends_at_the_next_heading(notes: str, found: str) -> None:
+    assert find_compact_instructions(notes) == found

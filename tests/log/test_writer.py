@@ -306,13 +306,13 @@ async def test_no_secret_reaches_the_disk_by_key_or_by_value(
         assert [secret for secret in SECRETS if secret in data] == [], file
     assert log.path is not None
     assert validate_log(log.path).faults == ()
-    clean = Redaction.standard().value
+    clean = Redaction().value
     assert msgspec.to_builtins(replay_log(log.path).history) == clean(msgspec.to_builtins(history))
 
 
 @pytest.mark.req("LOG-2")
 async def test_extra_keys_and_values_are_redacted(tmp_path: Path) -> None:
-    redaction = Redaction.standard(extra_keys=["badge"], extra_values=["Minotaur"])
+    redaction = Redaction(extra_keys=["badge"], extra_values=["Minotaur"])
     log = SessionLog(tmp_path, redaction=redaction)
     provider = scripted(call_reply(("read", {"badge": "4711-x"})), "the Mino", "taur")
     async with Session(provider, model="m", session_log=log, session_id="s") as session:
@@ -600,15 +600,14 @@ async def test_a_log_serves_one_session_at_a_time(tmp_path: Path) -> None:
 
 
 async def test_an_entry_that_cannot_be_redacted_does_not_block_the_others(tmp_path: Path) -> None:
-    def fragile(value: Any) -> Any:
-        if "boom" in repr(value):
-            raise ValueError("this cannot be read")
-        return value
+    class Fragile(Redaction):
+        def value(self, value: Any) -> Any:
+            if "boom" in repr(value):
+                raise ValueError("this cannot be read")
+            return value
 
     heard: list[Event] = []
-    log = SessionLog(
-        tmp_path, redaction=Redaction(value=fragile, stream=Redaction.standard().stream)
-    )
+    log = SessionLog(tmp_path, redaction=Fragile())
     provider = scripted("one", "two", "three")
     session = Session(
         provider, model="m", session_log=log, session_id="s", event_bus=bus_for(heard.append)

@@ -6,6 +6,7 @@ import pytest
 
 from clew.core.permissions import Verdict
 from tests.permissions.command_lines import judge, pairs
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -219,7 +220,7 @@ ASKED_ABOUT = {
 }
 
 
-@pytest.mark.parametrize(("rule", "command"), pairs(ASKED_ABOUT))
+@each_row(("rule", "command"), pairs(ASKED_ABOUT))
 def test_what_might_be_denied_is_at_least_asked_about(
     rule: str, command: str, project: Path
 ) -> None:

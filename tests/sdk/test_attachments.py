@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from clew.context.reasoning import Echoes, ReasoningReader
+from clew.context.recall.entry_text import entry_text
 from clew.core.errors import ContextError, PromptBlocked, RunStopped
 from clew.core.messages import Image, Message, Role, Text
 from clew.core.models import ModelFacts
@@ -18,6 +19,8 @@ from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.sdk.client import PromptInput, wait_for_run
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_details import read_details
+from clew.sdk.session_store import ProjectStore
 from clew.stores.memory import MemoryStore
 from clew.tools.function import tool
 from tests.sdk.places import Heard, Place
@@ -371,3 +374,30 @@ async def test_an_abort_while_an_image_is_read_ends_the_call(place: Place) -> No
     assert ended.call_id == started.call_id
     assert ended.failed
     assert ended.error_code == "interrupted"
+
+
+@pytest.mark.req("STO-1")
+async def test_a_stored_session_lists_what_was_attached(place: Place) -> None:
+    place.write("a.txt", "".join(f"line {number}\n" for number in range(20)))
+    place.write("docs/b.txt", "b")
+    (place.project / "maze.png").write_bytes(png())
+    async with place.session(["one", "two"]) as session:
+        await session.run("Read @a.txt#3-9, @docs/ and @nowhere.txt")
+        await session.run("Look at @maze.png and @a.txt")
+        store = ProjectStore(store=session.parts.store, folder=str(place.project))
+        record, entries = await store.store.load(session.session.session_id)
+        details = await read_details(store, record, entries)
+
+    attached = [(one.reference.kind, one.reference.target) for one in details.context_references]
+    assert attached == [
+        ("file", "a.txt"),
+        ("folder", "docs"),
+        ("image", "maze.png"),
+        ("file", "a.txt"),
+    ]
+    assert [one.reference.lines for one in details.context_references] == ["3-9", "", "", ""]
+    first, *_, last = details.context_references
+    prompts = [
+        one.id for one in entries if "Read @" in entry_text(one) or "Look" in entry_text(one)
+    ]
+    assert [first.entry_id, last.entry_id] == prompts

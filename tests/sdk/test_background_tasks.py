@@ -31,8 +31,11 @@ from clew.providers.scripted import Pause, ScriptedReply
 from clew.runtime.protocol import RunningTask, TaskFacts, TaskLimits, TaskRequest, TaskResult
 from clew.sdk.pipe_client import connect
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_details import read_details
+from clew.sdk.session_store import ProjectStore
 from clew.session.session import Session
 from clew.session.task_records import read_task_records
+from clew.stores.memory import MemoryStore
 from clew.stores.transfer import export_lines, read_export
 from tests.sdk.places import Place
 
@@ -588,3 +591,31 @@ async def test_an_agent_beyond_the_limits_of_the_session_is_ended(place: Place) 
 
     assert outcome.success
     assert (ended.status, ended.timeout_reason) == (TaskStatus.FAILED, TimeoutReason.OUTPUT_LIMIT)
+
+
+@pytest.mark.req("STO-1")
+async def test_a_stored_session_has_its_setup_its_tasks_and_the_memory_it_used(
+    place: Place,
+) -> None:
+    runner, store = Runner(), MemoryStore()
+    async with open_session(place, runner, "fine", store=store) as session:
+        await session.execute("/memory add project build make test builds it")
+        await session.execute("/memory show build")
+        await session.run("hello")
+        task_id = await spawn(session, runner)
+        runner.finish(task_id)
+        await wait_for(session, task_id)
+        session_id = session.session.session_id
+    record, entries = await store.load(session_id)
+    details = await read_details(ProjectStore(store=store, folder=None), record, entries)
+
+    assert details.system_prompt == place.provider.requests[0].system
+    assert [one.name for one in details.tool_schemas] == [
+        one.name for one in place.provider.requests[0].tools
+    ]
+    [task] = details.background_tasks
+    assert (task.task_id, task.status) == (task_id, TaskStatus.COMPLETED)
+    assert len(details.background_task_events) >= 2
+    assert [event.kind for event in details.memory_events] == ["saved", "retrieved"]
+    assert [one.path for one in details.used_memory_references] == ["topics/build.md"]
+    assert details.sandbox_snapshot_id == ""

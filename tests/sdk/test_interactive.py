@@ -442,6 +442,22 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
 
 
 @pytest.mark.req("PRM-3")
+async def test_a_no_of_the_user_names_nothing_that_would_allow_the_call(place: Place) -> None:
+    remedies: list[str] = []
+
+    async def refuse(_: Access, __: Decision) -> Approval:
+        return Approval.NO
+
+    call = call_reply(("Bash", {"command": "echo yes | tee /dev/null"}))
+    session = place.session([call, "done"], permission_handler=refuse)
+    session.on("permission_denied", lambda event: remedies.append(event.remedy))
+    async with session:
+        await session.run("run it")
+
+    assert remedies == [""]
+
+
+@pytest.mark.req("PRM-3")
 async def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) -> None:
     asked: list[str] = []
 

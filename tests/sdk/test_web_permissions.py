@@ -14,7 +14,7 @@ from clew.session.gate import Gate
 from clew.testing.server import ScriptedResponse, serve
 from clew.tools.builtin import builtin_tools
 from clew.tools.web.protocol import FetchLimits
-from clew.tui.questions import format_request
+from clew.tui.questions import format_target
 from tests.sdk.places import Heard, Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("PRM-7")]
@@ -212,7 +212,7 @@ def test_the_question_names_the_host_and_bounds_the_url() -> None:
         request_id="1", tool_name="WebFetch", target=url, risk=Risk.INSPECT, reason="", arguments={}
     )
 
-    title, lines = format_request(request, width=80)
+    title, lines = format_target(request, width=80)
 
     assert title == "WebFetch wants to send a request to:"
     assert lines[0].startswith("https://evil.example/?q=")

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from clew import Compact, Session, Tiered, tool
-from clew.context.compact_instructions import find_compact_instructions
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.sliding_window import SlidingWindow
@@ -25,6 +24,7 @@ from clew.core.messages import Role, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.permissions import Risk
 from clew.core.usage import Usage
+from clew.extensions.project.context import find_compact_instructions
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply, text_reply
 from clew.session.calibrations import CalibrationFile
 from clew.stores.memory import MemoryStore

@@ -147,6 +147,8 @@ class Person:
         await self.until(lambda: any(one.startswith("❯ ") for one in self._since()))
         shown = await self.prompted()
         first = next(place for place, one in enumerate(shown) if one.startswith("❯ "))
+        if shown[first].startswith("❯ !"):  # a shell command, directly above its output
+            return shown[first:]
         while shown[first + 1 : first + 2] and shown[first + 1].startswith("  "):
             first += 1  # further lines of what was sent
             if not shown[first + 1 : first + 2] or not shown[first + 1]:

@@ -95,9 +95,15 @@ KEYS = st.sampled_from(
         *("\x0b", "\x1b[200~two\nlines\x1b[201~", "\x1b\r", "\x0c", "\x1b[Z"),
     ]
 )
-STEPS = st.lists(st.one_of(EVENTS, KEYS, st.none()), max_size=25)
+REPLY: list[Event | str | None] = [request(1), None, "t"]
+"""A question, seen, and the key after which the user writes to the model."""
+STEPS = st.lists(
+    st.one_of(st.one_of(EVENTS, KEYS, st.none()).map(lambda step: [step]), st.just(REPLY)),
+    max_size=25,
+).map(lambda groups: [step for group in groups for step in group])
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-1", "TUI-2")
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.integers(20, 70))
@@ -132,6 +138,7 @@ def test_the_scrollback_is_the_transcript_whatever_is_typed(
     assert {one for one in SEQUENCE.findall(seen.raw) if not ALLOWED.fullmatch(one)} == set()
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-2")
 @pytest.mark.parametrize("reflows", [False, True])
 @settings(max_examples=15, deadline=None)
@@ -176,6 +183,18 @@ async def test_several_questions_are_a_list_and_typed_text_is_no_answer(tmp_path
         await seen.press("y")
         assert seen.session.answers[1:] == [("q1", Approval.ONCE, "")]
         assert seen.app.parts.input.buffer.text == "yes"
+
+
+@pytest.mark.req("TUI-1", "CLI-1")
+async def test_a_terminal_without_unicode_gets_questions_in_ascii(tmp_path: Path) -> None:
+    async with stage(tmp_path, encoding="latin-1") as seen:
+        await seen.receive(UserMessage(text="go"), request(1), request(2))
+        seen.arm()
+        await seen.settle()
+        shown = "\n".join(seen.window.lines_so_far)
+        assert "> y  yes, once" in shown
+        assert "press a key, or ^ v and Enter, <- -> other question" in shown
+        shown.encode("latin-1")
 
 
 @pytest.mark.req("TUI-1")
@@ -262,6 +281,27 @@ async def test_only_two_presses_of_escape_in_a_row_edit_the_previous_prompt(tmp_
         assert seen.app.parts.input.buffer.text == "one"
         await seen.press(f" more{ENTER}")
         assert seen.session.lines == ["/rewind conversation #2", "one more"]
+
+
+@pytest.mark.req("TUI-1")
+async def test_escape_pressed_twice_quickly_edits_the_previous_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        await seen.press(f"{ESC}{ESC}")
+        seen.flush_escape()
+        assert seen.app.parts.input.buffer.text == "one"
+
+
+@pytest.mark.req("TUI-1")
+async def test_escape_pressed_twice_quickly_interrupts_and_edits_the_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path) as seen:
+        seen.app.parts.conversation.previous = ("one", EntryId(2))
+        await seen.receive(Thinking(active=True))
+        await seen.press(f"{ESC}{ESC}")
+        seen.flush_escape()
+        assert seen.session.aborts
+        await seen.receive(Thinking(active=False), completed("run1"))
+        assert seen.app.parts.input.buffer.text == "one"
 
 
 @pytest.mark.req("TUI-1", "PRM-3")

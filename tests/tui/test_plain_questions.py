@@ -94,12 +94,12 @@ async def test_every_line_of_a_command_is_behind_the_bar(tmp_path: Path) -> None
     ):
         await terminal.shows("> ")
         terminal.types("go\n")
-        await terminal.shows("Bash wants to run:\r\n  │ rm -rf x\r\n")
-        shown = await terminal.shows("  │ … 41 more lines\r\n")
-        assert shown.count("  │ ") == 20
+        await terminal.shows("Bash wants to run:\r\n  | rm -rf x\r\n")
+        shown = await terminal.shows("  | … 41 more lines\r\n")
+        assert shown.count("  | ") == 20
         await terminal.shows("v: view all\r\nallow? ")
         terminal.types("v\n")
-        await terminal.shows("  │ echo allow?\r\n")
+        await terminal.shows("  | echo allow?\r\n")
         await terminal.shows("allow? ")
 
 
@@ -114,8 +114,8 @@ async def test_a_long_line_is_wrapped_behind_the_bar(tmp_path: Path) -> None:
         await terminal.shows("Bash wants to run:\r\n")
         shown = await terminal.shows("(default mode asks")
         rows = shown.split("\r\n")[:-1]
-        assert all(row.startswith("  │ ") for row in rows)
-        assert "".join(row.removeprefix("  │ ") for row in rows) == command
+        assert all(row.startswith("  | ") for row in rows)
+        assert "".join(row.removeprefix("  | ") for row in rows) == command
 
 
 async def test_output_of_models_and_tools_cannot_control_the_terminal(tmp_path: Path) -> None:
@@ -208,11 +208,13 @@ async def test_an_edit_shows_its_diff_and_its_outcome(tmp_path: Path) -> None:
         terminal.types("go\n")
         await terminal.shows("ok: Read notes.txt")
         await terminal.shows("Edit wants to change: notes.txt\r\n")
-        await terminal.shows("  │  one\r\n  │ -two\r\n  │ +TWO␛[2J\r\n")
+        diff = "  1   one\r\n{bar}2 - two\r\n{bar}2 + TWO␛[2J\r\n{bar}3   three\r\n"
+        await terminal.shows(diff.format(bar="  | ").replace("  1", "  | 1", 1))
         await terminal.shows("allow?")
         terminal.types("y\n")
         await terminal.shows("ok: Edit notes.txt")
-        await terminal.shows("Write wants to change: new.txt\r\n  │ +alpha\r\n  │ +beta\r\n")
+        await terminal.shows(diff.format(bar="  "))
+        await terminal.shows("Write wants to change: new.txt\r\n  | 1 + alpha\r\n  | 2 + beta\r\n")
         await terminal.shows("allow?")
         terminal.types("n\n")
         await terminal.shows("failed: Write new.txt")

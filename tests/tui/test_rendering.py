@@ -114,6 +114,7 @@ def blocks(text: str) -> list[Block]:
         Cleared(trigger="economy", report=REPORT),
         CommandReply(text=text),
         CommandReply(text=text, style="markdown"),
+        CommandReply(text=text, style="diff"),
         ShellOutput(command=text, text=text, number=5),
         Plan(text=text),
         Todos((TodoItem(content=text, status=TodoStatus.IN_PROGRESS), TodoItem(content=text))),
@@ -255,6 +256,36 @@ def test_a_failure_shows_the_end_of_its_output() -> None:
     assert shown[0] == "✗ Bash make · exit code 2  #4"
     assert shown[1] == "  … 15 more lines"
     assert shown[-2] == "  [exit code 2]"
+
+
+def test_a_sentence_about_a_failure_is_wrapped_between_words() -> None:
+    block = call(outcome="error", display="Invalid arguments: it is not known", error_code="bad")
+
+    assert show(block, width=24, theme=MONOCHROME).split("\n")[2:4] == [
+        "  Invalid arguments: it",
+        "  is not known",
+    ]
+
+
+def test_a_result_repeats_nothing_that_its_line_has_said() -> None:
+    image = call(argument="a.png", display="[a.png: image/png, 64×64 pixels]")
+    pattern = call("Grep", "def ", display="def : 1 file")
+
+    assert show(image, theme=MONOCHROME) == "✓ Read a.png · image/png, 64×64 pixels  #4\n"
+    assert show(pattern, theme=MONOCHROME) == "✓ Grep def · 1 file  #4\n"
+    assert "· no output" in show(call("Bash", "true", display="[no output]"), theme=MONOCHROME)
+    assert "· [1, 2]" in show(call("Bash", "x", display="[1, 2]"), theme=MONOCHROME)
+
+
+def test_an_edit_stands_apart_and_calls_of_one_line_together() -> None:
+    edit = call("Edit", data=compare(OLD, NEW, "src/x.py").data())
+
+    def gap(block: Block, after: Block) -> bool:
+        return render_block(block, width=60, theme=PLAIN, after=after).startswith("\n")
+
+    assert gap(edit, edit)
+    assert gap(Notice("interrupted"), call("Bash", "x", outcome="error", display="a\nb"))
+    assert not gap(call(), call())
 
 
 def test_a_denied_call_says_why_and_what_would_allow_it() -> None:

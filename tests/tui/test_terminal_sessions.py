@@ -127,7 +127,7 @@ async def test_a_line_is_completed_pasted_and_found_again(place: Place) -> None:
         assert " undo     revert the latest compaction" in menu
         person.types(f"u{TAB}")
         await person.until(lambda: person.line == "> /compact undo")
-        person.types(f"{EMPTY_LINE}read @no{TAB} and @sr{TAB}ap{TAB}")
+        person.types(f"{EMPTY_LINE}read @no{TAB}and @sr{TAB}ap{TAB}")
         await person.until(lambda: person.line == "> read @notes.txt and @src/app.py")
         shown = await person.sends()
         assert shown[0].startswith("✓ Read notes.txt")
@@ -147,8 +147,9 @@ async def test_a_line_is_completed_pasted_and_found_again(place: Place) -> None:
         await person.until(lambda: person.lines[-3] == "> first line")
         person.types(CTRL_C)
         title, output = await person.says("!echo from the shell")
-        assert title.startswith("! echo from the shell  #")
+        assert title.startswith("❯ !echo from the shell  #")
         assert output == "  from the shell"
+        assert sum(line.startswith("❯ !echo") for line in person.lines) == 1
         person.types("\x0f")
         await person.until(lambda: person.lines.count(title) == 2)
 

@@ -423,6 +423,27 @@ def test_a_plan_is_shown_when_it_is_asked_about_and_a_todo_list_when_it_changes(
     assert stream.transcript.live.todos == items
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"plan": "1. Look twice", "approved": True}, "1. Look twice"),
+        ({"plan": "1. Look", "approved": True}, ""),
+        ({"plan": "1. Look", "approved": False}, ""),
+    ],
+)
+def test_a_plan_that_the_user_changed_is_shown_as_it_was_approved(
+    data: dict[str, object], shown: str
+) -> None:
+    stream = Stream()
+    presented = ToolStarted(
+        call_id=CallId("1"), name="ExitPlanMode", arguments='{"plan": "1. Look"}'
+    )
+
+    made = stream.feed(presented, end(name="ExitPlanMode", display="approved", data=data))
+
+    assert [block.text for block in made if isinstance(block, Plan)] == ([shown] if shown else [])
+
+
 def test_numbered_blocks_can_be_found_again() -> None:
     stream = Stream()
 

@@ -267,6 +267,7 @@ async def stage(
     rows: int = 20,
     reflows: bool = False,
     options: TerminalOptions | None = None,
+    encoding: str = "utf-8",
 ) -> AsyncIterator[Stage]:
     """Run the application on an emulated terminal in the `with` block."""
     with create_pipe_input() as keys:
@@ -279,7 +280,7 @@ async def stage(
             folder=folder,
             terminal=(keys, output),
             options=AppOptions(
-                theme=make_theme(),
+                theme=make_theme(encoding=encoding),
                 terminal=options or TerminalOptions(),
                 reflows=reflows,
                 term="xterm",

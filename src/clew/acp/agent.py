@@ -21,7 +21,6 @@ from clew.acp.connection import (
     RpcError,
     read_params,
 )
-from clew.acp.lines import Write
 from clew.acp.messages import (
     AuthenticateParams,
     ClientCapabilities,
@@ -38,6 +37,7 @@ from clew.acp.messages import (
 )
 from clew.core.sanitize import sanitize_line
 from clew.sdk.spec import SessionSpec
+from clew.sdk.stdio import Write
 
 if TYPE_CHECKING:
     from clew.acp.sessions import Sessions
@@ -58,7 +58,7 @@ async def serve(
     """Serve one editor until it closes the connection, then close its sessions.
 
     Args:
-        lines: The lines of the editor; see `clew.acp.lines.split_lines`.
+        lines: The lines of the editor; see `clew.sdk.stdio.split_lines`.
         write: Writes lines to the editor.
         defaults: What sessions get that the editor does not say, such as the model.
         environ: Environment variables; by default those of the process.

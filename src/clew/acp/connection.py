@@ -15,11 +15,11 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from clew.acp.lines import MAX_LINE, Write
 from clew.acp.messages import CancelRequestParams
 from clew.core.errors import ClewError
 from clew.core.json_text import JsonDecoder, decode_json
 from clew.core.text import make_encodable
+from clew.sdk.stdio import MAX_LINE, Write
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from argparse import Action, Namespace, _SubParsersAction
 from collections.abc import Iterator
+from typing import Any
 
 from clew.cli.arguments import parser
 from clew.cli.streams import write_out
@@ -21,9 +22,17 @@ def make_script(shell: str) -> str:
 
     top = parser()
     for action in _all_actions(top._actions):  # noqa: SLF001 - argparse has no other way
+        if isinstance(action, _SubParsersAction):
+            _shorten_descriptions(action)
         if action.metavar in _FILES:
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE  # type: ignore[attr-defined]
     return str(shtab.complete(top, shell=shell))
+
+
+def _shorten_descriptions(commands: "_SubParsersAction[Any]") -> None:
+    """Let each command have the line of the help as its description: a menu shows one line."""
+    for command in commands._get_subactions():  # noqa: SLF001
+        commands.choices[command.dest].description = command.help
 
 
 def _all_actions(actions: list[Action]) -> Iterator[Action]:

@@ -1,11 +1,8 @@
 """`--input-format stream-json`: prompts and answers as lines of JSON on standard input."""
 
-import os
-import stat
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-import anyio
 import msgspec
 from msgspec import Struct
 
@@ -16,8 +13,8 @@ from clew.core.json_text import decode_json
 from clew.core.permissions import Approval
 from clew.core.sanitize import sanitize_line
 from clew.sdk.client import PromptInput, SessionClient
+from clew.sdk.stdio import read_pieces
 
-_PIECE = 65_536
 _MAX_LINE = 32_000_000
 
 
@@ -84,26 +81,12 @@ async def apply_line(
 
 async def _read_lines(number: int) -> AsyncIterator[bytes]:
     """Yield lines without a thread: one that waits for input would keep the program alive."""
-    waits = not stat.S_ISREG(os.fstat(number).st_mode)
-    buffer = bytearray()
-    while True:
-        if waits:
-            try:
-                await anyio.wait_readable(number)
-            except PermissionError:
-                # The null device is always ready and cannot be waited for.
-                waits = False
-        else:
-            await anyio.lowlevel.checkpoint()
-        piece = os.read(number, _PIECE)
-        buffer += piece
-        *lines, rest = buffer.split(b"\n")
+    rest = bytearray()
+    async for piece in read_pieces(number):
+        *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             yield bytes(line)
-        buffer = bytearray(rest)
-        if len(buffer) > _MAX_LINE:
+        if len(rest) > _MAX_LINE:
             raise UsageError(f"a line of standard input has more than {_MAX_LINE:,} bytes")
-        if not piece:
-            if buffer:
-                yield bytes(buffer)
-            return
+    if rest:
+        yield bytes(rest)

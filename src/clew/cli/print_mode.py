@@ -19,10 +19,11 @@ from msgspec.structs import replace
 
 from clew.cli.argument_parser import UsageError
 from clew.cli.arguments import session_spec
+from clew.cli.environment import own_environment
 from clew.cli.print_session import PrintSession, open_in_process, open_on_server
 from clew.cli.printer import Printer
 from clew.cli.replies import make_reply
-from clew.cli.streams import write_err
+from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import AnswerRejected, ClewError, SessionError
 from clew.core.sanitize import sanitize_line
 from clew.core.tasks import TaskKind, TaskState
@@ -54,9 +55,7 @@ def run_print(arguments: Namespace) -> int:
     elif arguments.prompt:
         prompts = [PromptInput(text=arguments.prompt)]
     if arguments.detach:
-        from clew.cli.detach import run_detached  # noqa: PLC0415 - seldom needed
-
-        return run_detached(arguments, prompts[0].text)
+        return _spawn_detached(arguments, prompts[0].text)
     schema = _read_schema(arguments.json_schema)
     printer = Printer(arguments.output_format, structured=schema is not None)
     spec = session_spec(arguments)
@@ -69,6 +68,24 @@ def run_print(arguments: Namespace) -> int:
         print(file=sys.stderr)
         write_err(f"aborted; the partial answer is saved{printer.how_to_resume}")
         return 130
+
+
+def _spawn_detached(arguments: Namespace, prompt: str) -> int:
+    """Give the prompt to the workers of the store, and print the id of its task."""
+    from clew.sdk.detach import spawn_detached  # noqa: PLC0415 - seldom needed
+
+    async def spawn() -> tuple[TaskState, int]:
+        spec, environ = session_spec(arguments), own_environment(arguments)
+        return await spawn_detached(spec, prompt, environ=environ)
+
+    state, workers = anyio.run(spawn)
+    if arguments.output_format == "text":
+        write_out(f"{state.task_id}\n")
+    else:
+        print_json(state)
+    if not workers:
+        write_err("no worker is running: start one with `clew worker`")
+    return 0
 
 
 def _check_flags(arguments: Namespace) -> None:
@@ -301,7 +318,7 @@ async def _handle_signals(session: SessionClient, printer: Printer) -> None:
 def _read_prompt(written: str) -> PromptInput:
     """Return the prompt with piped input; an `@path` in that attaches nothing.
 
-    The user typed the prompt, but a log or a page that is piped may be anybody's words.
+    The user typed the prompt, but a log or a page that is piped may contain other people's words.
     """
     if written == "-" or (not written and not sys.stdin.isatty()):
         return PromptInput(text=sys.stdin.read(), attach=False)

@@ -183,7 +183,7 @@ class Printer:
         self.left_by = 0
         """The signal that ended the program; 0 for none."""
         self.stopped = anyio.Event()
-        """Set when the program is to end: by a signal, or because nobody reads its output."""
+        """Set when the program is to end: by a signal, or because its output is closed."""
 
     @property
     def how_to_resume(self) -> str:
@@ -356,4 +356,5 @@ class Printer:
 def _report_denied(event: PermissionDenied) -> None:
     target = sanitize_line(event.target, _MAX_TARGET)
     reason = event.reason.replace(".;", ";").rstrip(".")
-    write_err(f"denied: {event.tool_name} {target} ({reason}); {event.remedy}")
+    remedy = f"; {event.remedy}" if event.remedy else ""
+    write_err(f"denied: {event.tool_name} {target} ({reason}){remedy}")

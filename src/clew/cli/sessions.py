@@ -2,7 +2,7 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,14 @@ from clew.core.text import pluralize
 from clew.sdk import session_admin as admin
 from clew.sdk.entries import format_entries
 from clew.sdk.folders import store_path, working_folder
-from clew.sdk.session_admin import AGENT_KIND, ProjectStore, SearchHit, StoredSession, Transcript
+from clew.sdk.session_admin import (
+    AGENT_KIND,
+    ProjectStore,
+    SearchHit,
+    StoredSession,
+    StoredTranscript,
+)
+from clew.sdk.session_details import SessionDetails, read_details
 
 _MAX_HEADING = 60
 _MAX_EXCERPT = 100
@@ -85,9 +92,12 @@ async def _search(request: _Request) -> int:
 
 async def _show(request: _Request) -> int:
     found = await admin.load_transcript(request.place, request.arguments.id)
+    details = await read_details(request.place, found.record, found.entries)
     _report_damage(found)
-    _write(request, found.record, *_format_facts(found.record))
-    if not request.arguments.json:
+    if request.arguments.json:
+        print_json({**msgspec.to_builtins(found.record), **msgspec.to_builtins(details)})
+    else:
+        write_out("".join(f"{line}\n" for line in _format_facts(found.record, details)))
         entries = format_entries(found.entries, request.arguments.limit) or ["no messages yet"]
         write_out("".join(f"{sanitize(line)}\n" for line in ("", *entries)))
     return 0
@@ -213,7 +223,7 @@ def _format_hit(hit: SearchHit) -> list[str]:
     ]
 
 
-def _format_facts(record: StoredSession) -> list[str]:
+def _format_facts(record: StoredSession, details: SessionDetails) -> list[str]:
     is_agent = record.kind == AGENT_KIND
     origin = f"{record.parent}, after #{record.forked_at or 0}" if record.parent else ""
     facts = {
@@ -230,13 +240,23 @@ def _format_facts(record: StoredSession) -> list[str]:
         f" {pluralize(record.entries, 'entry', 'entries')}, "
         f"{_size(record.size)}",
         "last words": record.last_words,
+        "attached": ", ".join(_format_attached(details)),
+        "memory used": ", ".join(one.path for one in details.used_memory_references),
+        "background": ", ".join(f"{one.task_id} {one.status}" for one in details.background_tasks),
+        "snapshot": details.sandbox_snapshot_id,
     }
     return [
         f"{name:<12} {sanitize_line(value, _MAX_EXCERPT)}" for name, value in facts.items() if value
     ]
 
 
-def _report_damage(found: Transcript) -> None:
+def _format_attached(details: SessionDetails) -> Iterator[str]:
+    for one in details.context_references:
+        lines = f"#{one.reference.lines}" if one.reference.lines else ""
+        yield f"{one.reference.target}{lines} (#{one.entry_id})"
+
+
+def _report_damage(found: StoredTranscript) -> None:
     damaged = found.damaged
     if damaged:
         numbers = ", ".join(f"#{number}" for number in damaged[:10])

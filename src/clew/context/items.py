@@ -4,13 +4,21 @@ from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import accumulate, compress
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import overload
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.estimate import SAFE_FRAMING, Framing, Meter, part_units, text_units
+from clew.context.estimate import (
+    SAFE_FRAMING,
+    Framing,
+    Meter,
+    call_units,
+    part_units,
+    result_units,
+    text_units,
+)
 from clew.context.lazy_list import LazyList
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
@@ -70,18 +78,20 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         units, thinking = framing.message, 0
         is_signed = False
         for part in message.parts:
-            if isinstance(part, Text):
+            if type(part) is Text:
                 units += meter(part.text)
-                continue
-            size = part_units(part, meter, framing)
-            units += size
-            if isinstance(part, ToolResult):
+            elif type(part) is ToolResult:
+                units += result_units(part, meter, framing)
                 answers += (part.call_id,)
-            elif isinstance(part, ToolCall):
+            elif type(part) is ToolCall:
+                units += call_units(part, meter, framing)
                 asks += (part.call_id,)
-            elif isinstance(part, Reasoning):
-                thinking += size
-                is_signed = is_signed or bool(part.signature or part.redacted)
+            else:
+                size = part_units(part, meter, framing)
+                units += size
+                if isinstance(part, Reasoning):
+                    thinking += size
+                    is_signed = is_signed or bool(part.signature or part.redacted)
         return cls(
             entry_id=entry_id,
             message=message,
@@ -112,7 +122,8 @@ class Tally(Struct, gc=False):
     waiting: frozenset[CallId] = frozenset()
     """Calls of the last answer without a result."""
     is_matched: bool = True
-    """False after a result without its call, or another message before a result."""
+    """False after a result without its call, another message before a result, a call id that is
+    used twice, or a message of tool results without any."""
 
     def extend(self, items: Iterable[Item], length: int) -> None:
         """Add items; `length` is the length of the sequence before them."""
@@ -137,19 +148,28 @@ class Tally(Struct, gc=False):
                 continue
             self.outgoing += 1
             if kind is not _TOOL_RESULT:
-                self.is_matched = self.is_matched and not waiting
+                self.is_matched = self.is_matched and not waiting and _are_unique(item.asks)
                 waiting = item.asks
-            elif item.answers == waiting:
+            elif waiting and item.answers == waiting:
                 waiting = ()
             else:
-                asked = frozenset(waiting)
-                self.is_matched = self.is_matched and asked.issuperset(item.answers)
-                waiting = asked.difference(item.answers)
+                waiting = self._answer(waiting, item.answers)
         self.waiting = frozenset(waiting)
+
+    def _answer(self, waiting: Iterable[CallId], answers: tuple[CallId, ...]) -> frozenset[CallId]:
+        """Return which calls still wait after a message with results."""
+        asked, given = frozenset(waiting), frozenset(answers)
+        if not answers or not given <= asked or not _are_unique(answers):
+            self.is_matched = False
+        return asked - given
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
         return replace(self, totals=self.totals.copy())
+
+
+def _are_unique(ids: tuple[CallId, ...]) -> bool:
+    return len(ids) < 2 or len(set(ids)) == len(ids)
 
 
 class ItemIndex(Struct, frozen=True):
@@ -176,7 +196,11 @@ class _Index(Struct, gc=False):
         return cls(
             ids=[item.entry_id for item in items],
             sums=list(accumulate([item.units for item in items], initial=0)),
-            outgoing=[outgoing_message(item) for item in items if item.message.parts],
+            outgoing=[
+                outgoing_message(item) if item.kind is _SUMMARY else item.message
+                for item in items
+                if item.message.parts
+            ],
             tally=tally,
         )
 
@@ -263,8 +287,7 @@ class Items(Sequence[Item]):
 
     def without(self, entries: Container[EntryId]) -> list[Item]:
         """Return the items that do not belong to `entries`."""
-        stays = [entry_id not in entries for entry_id in self.ids]
-        return list(compress(self._store, stays))
+        return list(compress(self._store, map(not_, map(entries.__contains__, self.ids))))
 
     @property
     def ids(self) -> list[EntryId]:
@@ -282,17 +305,25 @@ class Items(Sequence[Item]):
 
         Always the same objects, so encoders can cache them by identity.
         """
-        return self._index.outgoing[: self._index.tally.outgoing]
+        index = self._index
+        return index.outgoing[: index.tally.outgoing]
 
     @property
     def is_complete(self) -> bool:
         """True if every call has its result directly after it, and every result its call."""
-        return self.is_matched and not self._index.tally.waiting
+        tally = self._index.tally
+        return tally.is_matched and not tally.waiting
 
     @property
     def is_matched(self) -> bool:
-        """True if every result follows its call, and only the last calls may lack theirs."""
+        """True if results follow their calls, only the last calls lack them, and ids differ."""
         return self._index.tally.is_matched
+
+    @property
+    def is_valid(self) -> bool:
+        """True if every provider takes the messages as they are; see `render.find_problems`."""
+        starts = not self._length or self._store[0].kind is _USER
+        return starts and self.is_complete and self._index.tally.outgoing == self._length
 
     @property
     def turns(self) -> int:
@@ -311,7 +342,8 @@ class Items(Sequence[Item]):
         A caller that checks all results only then has a constant cost per message, however
         long the conversation.
         """
-        return self._index.tally.marked_at > self._index.tally.answered_at
+        tally = self._index.tally
+        return tally.marked_at > tally.answered_at
 
     def units(self, start: int = 0) -> int:
         """Return the units of the items from index `start` on."""
@@ -355,7 +387,7 @@ NO_ITEMS = Items()
 """An empty sequence, which views share: nothing is ever added to its storage."""
 
 
-def sort_items(items: list[Item]) -> list[Item]:
+def sort_items(items: Sequence[Item]) -> list[Item]:
     """Sort items by their entries; ids without an entry count down from -1."""
     return sorted(items, key=_entry_id, reverse=bool(items) and items[-1].entry_id < 0)
 

@@ -142,7 +142,7 @@ def _has_skill(items: Sequence[Item]) -> bool:
         for item in items
         if item.answers
         for part in item.message.parts
-        if isinstance(part, ToolResult)
+        if type(part) is ToolResult
     }
     return any(name.lower() in _SKILL_TOOLS for name in names)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from clew.core.messages import Message, Native, Part, Reasoning, Text, merge_split_texts
 from clew.core.text import truncate_middle
 
+_PRIVATE = (Reasoning, Native)
 LONGEST_TEXT = 1_200
 """Characters of one block when thinking is sent as text."""
 
@@ -69,6 +70,8 @@ def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPo
 
     A message without private content is returned as the same object.
     """
+    if not any(isinstance(part, _PRIVATE) or part.extra for part in message.parts):
+        return message
     own = message.provenance == reader.provenance
     parts: list[Part] = []
     for part in message.parts if own else merge_split_texts(message.parts):

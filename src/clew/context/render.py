@@ -110,25 +110,5 @@ def find_problems(messages: Sequence[Message]) -> list[str]:
     return found
 
 
-def is_valid(items: Sequence[Item]) -> bool:
-    """Return quickly whether `find_problems` would find nothing in `items`."""
-    if items and items[0].kind is not ItemKind.USER:
-        return False
-    waiting: set[CallId] = set()
-    for item in items:
-        if item.answers:
-            for call_id in item.answers:
-                if call_id not in waiting:
-                    return False
-                waiting.remove(call_id)
-        elif waiting or not item.message.parts or item.kind is ItemKind.TOOL_RESULT:
-            return False
-        if item.asks:
-            waiting.update(item.asks)
-            if len(waiting) != len(item.asks):
-                return False
-    return not waiting
-
-
 def _names(waiting: dict[CallId, str]) -> str:
     return ", ".join(f"{name} ({call_id})" for call_id, name in waiting.items())

@@ -42,6 +42,16 @@ class SetupChanged(
     """How much the model reasons: `low`, `medium` or `high`; empty for the model's default."""
 
 
+class ContextReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that the user attached to a prompt with `@`."""
+
+    kind: Literal["file", "folder", "image", "session", "resource"]
+    target: str
+    """The path, the id of the session, or `server:uri`."""
+    lines: str = ""
+    """The lines that were attached, such as `3-9`; empty for all."""
+
+
 class MessageAdded(
     Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="kind", tag="message"
 ):
@@ -60,6 +70,8 @@ class MessageAdded(
     """What people are shown in place of a prompt that was made from what they typed."""
     report: ToolReport | None = None
     """How the tool call that this result answers looks to a client."""
+    references: tuple[ContextReference, ...] = ()
+    """What the user attached to this prompt."""
 
 
 class Replacement(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -182,7 +194,7 @@ class TaskChanged(
     """Records where a background task stands.
 
     There is one when the task is created, starts, asks, ends or is closed, when its log or its
-    worktree becomes known, and when the model was told of its end. The model does not see it.
+    worktree becomes known, and when its end was reported to the model. The model does not see it.
     The newest entry of a task that is not `reported` has its last known state.
     """
 

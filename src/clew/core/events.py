@@ -275,7 +275,7 @@ class PermissionDenied(
     target: str
     reason: str
     remedy: str
-    """What would allow it."""
+    """What would allow it; empty when the user said no."""
 
 
 class Warned(Struct, frozen=True, tag_field="event", tag="warning"):
@@ -363,7 +363,7 @@ class Envelope(Struct, frozen=True, gc=False, kw_only=True):
     """An event and its place in the stream of one session."""
 
     seq: int
-    """Grows with each event; `events(after=seq)` continues behind this one."""
+    """Grows with each event; `events(after=seq)` continues after this one."""
     session_id: SessionId
     task_id: str = ""
     """The subagent the event comes from; empty for the session itself."""

@@ -113,6 +113,8 @@ def read_file_change(data: Mapping[str, object]) -> FileChange | None:
     None if it reports no change, whatever else it contains: tools of others may put anything
     there.
     """
+    if not data:
+        return None
     try:
         change = msgspec.convert(dict(data), FileChange)
     except msgspec.ValidationError:

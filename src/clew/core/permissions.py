@@ -92,7 +92,7 @@ class DecidedBy(StrEnum):
     """The permission mode, because no rule matches or a line is uncertain."""
     HOOK = "hook"
     ANSWER = "answer"
-    """The user was asked; or there was nobody to ask, which denies."""
+    """The user was asked; a request that no one can answer is denied."""
     GRANT = "grant"
     """An earlier answer, for the rest of the session."""
 
@@ -130,7 +130,7 @@ class Decision(Struct, frozen=True):
     project_rules: tuple[str, ...] = ()
     """In a question: the allow rules that an approval for the project adds, none if it cannot."""
     answer: PermissionAnswer | None = None
-    """The user's answer to a question that the tool itself asks (`Access.question`)."""
+    """The user's answer to a question that the tool itself asks (`Access.question`), or a no."""
     remember: tuple[str, ...] = ()
     """Rules to store in the project's settings, because the user approved for the project."""
 

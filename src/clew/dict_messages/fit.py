@@ -1,6 +1,8 @@
 """`fit` and `count_tokens`: the context engine for your own message lists."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from operator import not_
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -190,18 +192,18 @@ def _summarise(
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:
     now = {item.entry_id: item for item in view.items}
     items, indices = given.view.items, given.indices
-    left = {n for n, entry_id in zip(indices, items.ids, strict=True) if entry_id not in now}
-    stays = [(place, now[one]) for place, one in enumerate(items.ids) if one in now]
-    same = {indices[place] for place, item in stays if item is items[place]}
+    stays = [entry_id in now for entry_id in items.ids]
+    left = set(compress(indices, map(not_, stays)))
+    places = list(compress(indices, stays))
+    kept = zip(places, compress(items, stays), strict=True)
+    same = {index for index, item in kept if now[item.entry_id] is item}
     # A message of which one slice stays and another does not is shortened.
-    cleared = {indices[place] for place, item in stays if item is not items[place]}
-    cleared |= left & same
+    cleared = set(places) - same | left & same
     gone = tuple(sorted(left - cleared))
-    changed = left | cleared
     return FitReport(
         tokens_before=_state(given.view).used_tokens,
         tokens_after=_state(view).used_tokens,
-        kept=tuple([index for index in range(given.length) if index not in changed]),
+        kept=tuple(sorted(set(range(given.length)) - left - cleared)),
         summarised=gone if view.summary else (),
         cleared=tuple(sorted(cleared)),
         archived=() if view.summary else gone,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.model_family import family_of
-from clew.context.render import find_problems, is_valid, repair
+from clew.context.render import find_problems, repair
 from clew.context.view import SUMMARY_HEADING, View
 from clew.core.entries import Entry, SetupChanged
 from clew.core.errors import ConfigError
@@ -87,7 +87,7 @@ def read_message_list(
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
     if messages and all(isinstance(message, Message) for message in messages):
         items = _items(cast("Sequence[Message]", messages), model)
-        if is_valid(items):
+        if items.is_valid:
             return MessageList(given=messages, view=_view(items, model, system, tools))
     try:
         given, notes = _repair(messages)
@@ -115,16 +115,17 @@ def read_message_list(
     )
 
 
-def _items(messages: Sequence[Message], model: str | None) -> list[Item]:
+def _items(messages: Sequence[Message], model: str | None) -> Items:
     meter = (meter_for(model) if model else None) or text_units
     framing = family_of(model or "").framing
+    ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
     items = [
-        Item.of(EntryId(-number), one, meter=meter, framing=framing)
-        for number, one in enumerate(messages, start=1)
+        Item.of(entry_id, message, meter=meter, framing=framing)
+        for entry_id, message in zip(ids, messages, strict=True)
     ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
         items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter, framing=framing)
-    return items
+    return Items(items)
 
 
 def _id(number: int) -> EntryId:
@@ -133,7 +134,7 @@ def _id(number: int) -> EntryId:
 
 
 def _view(
-    items: Sequence[Item],
+    items: Items,
     model: str | None,
     system: str | None,
     tools: Sequence[Mapping[str, Any]] | None,
@@ -145,7 +146,7 @@ def _view(
     )
     meter = (meter_for(model) if model else None) or text_units
     view = View(meter=meter).apply(Entry(id=_SETUP, at=0.0, body=setup))
-    return replace(view, items=Items(items))
+    return replace(view, items=items)
 
 
 def _repair(messages: Sequence[M]) -> tuple[list[M], list[str]]:

@@ -178,11 +178,6 @@ def _regular_file(name: str, folder: int) -> os.stat_result | None:
     return facts if stat.S_ISREG(facts.st_mode) else None
 
 
-def _copy_owner(file: int, replaced: os.stat_result) -> None:
-    with suppress(OSError):
-        os.fchown(file, replaced.st_uid, replaced.st_gid)
-
-
 def _copy_attributes(handle: int, name: str, folder: int) -> None:
     if not hasattr(os, "listxattr"):
         return

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from clew.core.redaction import Redactor, StreamRedactor
 from clew.providers.protocol import Chunk
@@ -19,44 +18,28 @@ _BUFFER_SECONDS = 1.0
 _BUFFER_CHUNKS = 32
 
 
-class Redaction(Struct, frozen=True, kw_only=True):
-    """How the log removes secrets before anything reaches the disk."""
+class Redaction:
+    """Removes secrets before anything reaches the disk.
 
-    value: Callable[[Any], Any]
-    """Redacts a whole value."""
-    stream: Callable[[], StreamRedactor]
-    """Creates a redactor for streamed text; its output may lag behind its input."""
-    hide: Callable[[Iterable[str]], None] = lambda _: None
-    """Adds texts to redact: the keys that a session knows."""
+    Args:
+        extra_keys: More names of secrets.
+        extra_values: More texts to hide wherever they appear.
+    """
 
-    @classmethod
-    def standard(
-        cls, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()
-    ) -> "Redaction":
-        """Redact values that look like secrets or have the name of one.
+    def __init__(self, *, extra_keys: Iterable[str] = (), extra_values: Iterable[str] = ()) -> None:
+        self._keys, self._values = tuple(extra_keys), tuple(extra_values)
+        self._redactor = Redactor(self._keys, self._values)
 
-        Args:
-            extra_keys: More names of secrets.
-            extra_values: More texts to hide wherever they appear.
-        """
-        standard = _StandardRedaction(tuple(extra_keys), tuple(extra_values))
-        return cls(value=standard.redact, stream=standard.stream, hide=standard.hide)
-
-
-class _StandardRedaction:
-    """Redacts with names and values; values may be added."""
-
-    def __init__(self, keys: tuple[str, ...], values: tuple[str, ...]) -> None:
-        self._keys, self._values = keys, values
-        self._redactor = Redactor(keys, values)
-
-    def redact(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
+        """Return a copy of `value` without secrets."""
         return self._redactor.redact(value)
 
     def stream(self) -> StreamRedactor:
+        """Return a redactor for streamed text; its output may lag behind its input."""
         return StreamRedactor(self._keys, self._values)
 
     def hide(self, values: Iterable[str]) -> None:
+        """Redact more texts from now on: the keys that a session knows."""
         self._values = tuple(dict.fromkeys((*self._values, *values)))
         self._redactor = Redactor(self._keys, self._values)
 

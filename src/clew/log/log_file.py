@@ -35,10 +35,6 @@ class LogTail(Struct, frozen=True, kw_only=True):
     sha256: str = ""
 
 
-class _Fields(Struct):
-    fields: dict[str, Any]
-
-
 _tail = JsonDecoder(LogTail)
 
 
@@ -131,7 +127,7 @@ class LogFile:
         try:
             line = self._payloads.encode({**envelope, **fields})
         except UnicodeEncodeError:
-            line = self._payloads.encode({**envelope, **make_encodable(_Fields(fields)).fields})
+            line = self._payloads.encode(make_encodable({**envelope, **fields}))
         self._append(line)
 
     def _append(self, line: bytes) -> None:

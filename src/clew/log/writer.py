@@ -65,13 +65,13 @@ class SessionLog:
             folder: Created when it is missing; only its owner can read it.
             level: How much to write.
             inline_limit: Fields with more bytes go to files of their own.
-            redaction: How secrets are removed; `Redaction.standard()` by default.
+            redaction: How secrets are removed.
             clock: Returns seconds since the epoch.
         """
         self._folder = folder
         self.level = level
         self._file = LogFile(
-            redaction=redaction or Redaction.standard(),
+            redaction=redaction or Redaction(),
             limit=inline_limit,
             clock=clock,
             on_loss=self._recover,

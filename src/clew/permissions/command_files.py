@@ -144,7 +144,7 @@ def find_refusal(line: CommandLine, policy: Policy, dirs: WorkingDirs) -> str:
 
 
 def list_patterns(line: CommandLine) -> list[ShellWord]:
-    """Return the patterns of which the line uses the matches through variables."""
+    """Return the patterns whose matches the line uses through variables."""
     redirected = (file.path for file in line.files if file.redirected)
     return [*line.patterns, *(each for word in redirected for each in word.values if each.globs)]
 

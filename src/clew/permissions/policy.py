@@ -1,6 +1,7 @@
 """What decides about calls: rules, session grants, and the table of permission modes."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -67,6 +68,7 @@ _EFFECTS = {
 }
 
 
+@lru_cache
 def describe_mode(mode: PermissionMode, risk: Risk) -> str:
     """Return the table's rule for a risk, as a clause."""
     match MODE_TABLE[mode][risk]:

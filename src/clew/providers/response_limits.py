@@ -62,7 +62,7 @@ class ResponseGuard:
         """
         # A timeout of asyncio, on which aiohttp runs, costs about three quarters of an anyio scope.
         # Imported here because nothing needs asyncio before a request.
-        from asyncio import timeout  # noqa: PLC0415
+        from asyncio.timeouts import timeout  # noqa: PLC0415
 
         limit = self._endpoint.longest_stall
         begun = time.monotonic()

@@ -1,6 +1,6 @@
 """What commands act on: an open session, by the names that the command protocol uses."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,18 +9,18 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.context.policy import Thresholds
-from clew.core.entries import Entry, Noted
 from clew.core.errors import SessionNotFound, StoreError
 from clew.core.events import SessionUpdated, Warned
 from clew.core.permissions import PermissionMode
 from clew.core.tasks import TaskKind
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.commands.registry import CommandRegistry
-from clew.extensions.memory import MemoryReference, ProjectMemory
+from clew.extensions.memory import ProjectMemory
 from clew.extensions.plugins.contribution import estimate_prompt
 from clew.extensions.skills import Skill
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agents import Agents
+from clew.sdk.session_details import memory_references
 from clew.sdk.session_parts import SessionParts, offers_agents
 from clew.sdk.session_store import ProjectStore
 from clew.sdk.session_tasks import SessionTasks
@@ -258,18 +258,3 @@ def _describe_session(parts: SessionParts) -> SessionUpdated:
         mode=parts.gate.mode,
         language=parts.language,
     )
-
-
-def memory_references(entries: Iterable[Entry]) -> list[MemoryReference]:
-    """Return the parts of the memory that a session used, each once, the latest last."""
-    found: dict[str, MemoryReference] = {}
-    for entry in entries:
-        match entry.body:
-            case Noted(topic=topic, data={"kind": "retrieved", "why": str(path), **rest}) if (
-                topic == MEMORY
-            ):
-                found.pop(path, None)
-                found[path] = MemoryReference(topic=str(rest.get("topic", "")), path=path)
-            case _:
-                pass
-    return list(found.values())

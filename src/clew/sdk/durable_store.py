@@ -41,7 +41,7 @@ def find_tasks(place: ProjectStore) -> TaskStore:
     Raises:
         ConfigError: The store keeps no tasks.
     """
-    tasks: TaskStore | None = getattr(place.store, "tasks", None)
+    tasks = place.tasks
     if tasks is None or not place.address:
         raise ConfigError(
             "this session store keeps no tasks; durable agents need a store in SQLite or PostgreSQL"

@@ -1,10 +1,9 @@
 """Journal entries and compactions in a few words, for every client that lists them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from clew.core.context_state import LossReport, SummaryAttempt
-from clew.core.entries import Entry, MessageAdded
-from clew.core.messages import Message, Role
+from clew.core.entries import Entry
 from clew.extensions.commands.entries import (
     format_attempts,
     format_clearing,
@@ -18,22 +17,6 @@ _RECOVERY = "lost        nothing: all entries stay in the journal, and /undo res
 def format_entries(entries: Sequence[Entry], limit: int) -> list[str]:
     """Return one line for each of the newest entries, oldest first, such as `#3 you: hello`."""
     return [f"#{number} {author}: {text}" for number, author, text in list_entries(entries, limit)]
-
-
-def format_message_ids(entries: Iterable[Entry]) -> str:
-    """Return the ids of the messages among new entries, such as `you #3, answer #4`."""
-    names: dict[str, str] = {}
-    for entry in entries:
-        match entry.body:
-            case MessageAdded(message=Message(role=Role.USER)):
-                names["you"] = f"you #{entry.id}"
-            case MessageAdded(message=Message(role=Role.ASSISTANT) as message) if message.text:
-                names["answer"] = f"answer #{entry.id}"
-            case MessageAdded(message=Message(role=Role.TOOL)):
-                names["result"] = f"result #{entry.id}"
-            case _:
-                pass
-    return ", ".join(names.values())
 
 
 def format_loss_report(report: LossReport) -> list[str]:

@@ -3,12 +3,17 @@
 Every tool only reads. Secrets were removed when the sessions were stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.mcpserver.resources import Resource
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 
 from clew._version import __version__
@@ -48,19 +53,50 @@ async def serve_memory(cwd: Path, environ: Mapping[str, str] | None = None) -> N
 
 
 def make_server(place: ProjectStore) -> MCPServer:
-    """Return the server; the caller closes the store."""
-    server = MCPServer("clew", instructions=_INSTRUCTIONS, version=__version__)
+    """Return the server of a store; the caller closes the store."""
     memory = _Memory(place)
-    for tool in (
+    functions: tuple[Callable[..., Any], ...] = (
         memory.list_sessions,
         memory.search_sessions,
         memory.recall,
         memory.context_state,
         memory.preview_compaction,
         fit_messages,
-    ):
-        server.add_tool(tool, annotations=_READ_ONLY, structured_output=False)
+    )
+    tools = [
+        Tool.from_function(one, annotations=_READ_ONLY, structured_output=False)
+        for one in functions
+    ]
+    return build_server(tools, instructions=_INSTRUCTIONS)
+
+
+def build_server(
+    tools: Iterable[Tool],
+    *,
+    resources: Iterable[Resource] = (),
+    prompts: Iterable[Prompt] = (),
+    instructions: str = "",
+) -> MCPServer:
+    """Return a server of Clew that offers these parts, on any transport and protocol version."""
+    server = MCPServer(
+        "clew",
+        instructions=instructions,
+        version=__version__,
+        tools=list(tools),
+        resources=list(resources),
+    )
+    for prompt in prompts:
+        server.add_prompt(prompt)
     return server
+
+
+@contextmanager
+def _report_errors() -> Iterator[None]:
+    """Make an error of Clew the failure of the call, with its text."""
+    try:
+        yield
+    except ClewError as error:
+        raise ToolError(str(error)) from error
 
 
 class _Memory:
@@ -95,20 +131,16 @@ class _Memory:
         `text` has words, or entries such as `#12`, `#27 #65` or `382-390`. `session` is an id, the
         start of one, or a name; without it, all sessions of the folder are searched.
         """
-        try:
+        with _report_errors():
             answer = await recall_entries(
                 self._place, session, text, limit=_limit(limit), offset=max(0, offset)
             )
-        except ClewError as error:
-            return f"Error: {error}"
         return answer.text
 
     async def context_state(self, session: str) -> str:
         """Tell how full the context window of a session is, and what fills it."""
-        try:
+        with _report_errors():
             view = await self._view(session)
-        except ClewError as error:
-            return f"Error: {error}"
         model = view.setup.model
         state = compute_state(view, ContextPolicy().thresholds, window=model.window)
         data = msgspec.to_builtins(state)
@@ -116,11 +148,9 @@ class _Memory:
 
     async def preview_compaction(self, session: str, strategy: str = "tiered") -> str:
         """Show what a compaction of a session would keep and summarise; nothing changes."""
-        try:
+        with _report_errors():
             view = await self._view(session)
             chosen = make_strategy(strategy.replace("-", "_"))
-        except ClewError as error:
-            return f"Error: {error}"
         body = compact_by_rules(view, ContextPolicy(), chosen, trigger="manual")
         if isinstance(body, Stuck):
             return f"nothing can be compacted: {body.why}"
@@ -134,10 +164,8 @@ def fit_messages(
     messages: list[dict[str, Any]], max_tokens: int, model: str = "", strategy: str = "tiered"
 ) -> str:
     """Reduce a message list (OpenAI's or Anthropic's format) to a number of tokens, by rules."""
-    try:
+    with _report_errors():
         fitted = fit(messages, max_tokens=max_tokens, model=model or None, strategy=strategy)
-    except ClewError as error:
-        return f"Error: {error}"
     return _encode({"messages": fitted.messages, "report": fitted.report})
 
 

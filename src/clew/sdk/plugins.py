@@ -1,7 +1,7 @@
 """Plugins from outside a session: install, update, remove, enable, disable, list, validate.
 
 An installation has two steps. `prepare_install` fetches a plugin and says what it adds; nothing of
-it runs. Only `Preparation.accept` installs it.
+it runs. Only `PreparedPlugin.accept` installs it.
 """
 
 import hashlib
@@ -23,14 +23,19 @@ from clew.extensions.plugins.registry import InstalledPlugin, Scope
 from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
     GitSource,
+    PathSource,
+    Source,
     describe_source,
+    is_archive_url,
+    make_archive_source,
+    parse_git_source,
+    parse_source_object,
 )
 from clew.extensions.plugins.summary import PluginSummary, format_summary, summarize
 from clew.extensions.plugins.validation import Validated, validate
 from clew.sdk.active_plugins import name_project, plugin_folder
 from clew.sdk.folders import Homes
 from clew.sdk.installed_plugins import InstalledPlugins, PluginRow
-from clew.sdk.plugin_sources import find_settings_marketplaces, parse_source
 from clew.sdk.settings import LoadedSettings, load_project_settings
 
 __all__ = [
@@ -40,7 +45,7 @@ __all__ = [
     "PluginRow",
     "PluginSummary",
     "Plugins",
-    "Preparation",
+    "PreparedPlugin",
     "ReadMarketplace",
     "Scope",
     "SummaryChange",
@@ -51,8 +56,10 @@ __all__ = [
     "validate",
 ]
 
+_MARKETPLACE_FILE = "marketplace.json"
 
-class Preparation:
+
+class PreparedPlugin:
     """A plugin that was fetched and not installed yet: what it adds, and what changes."""
 
     def __init__(
@@ -167,7 +174,7 @@ class Plugins:
     @asynccontextmanager
     async def prepare_install(
         self, text: str, *, scope: Scope = "user"
-    ) -> AsyncIterator[Preparation]:
+    ) -> AsyncIterator[PreparedPlugin]:
         """Fetch a plugin to install; it is discarded at the end unless it was accepted.
 
         Args:
@@ -182,7 +189,7 @@ class Plugins:
             yield prepared
 
     @asynccontextmanager
-    async def prepare_update(self, plugin: InstalledPlugin) -> AsyncIterator[Preparation]:
+    async def prepare_update(self, plugin: InstalledPlugin) -> AsyncIterator[PreparedPlugin]:
         """Fetch the newest version of a plugin; it is discarded unless it was accepted.
 
         The list of its marketplace should be up to date: see `Marketplaces.update`.
@@ -202,13 +209,13 @@ class Plugins:
     @asynccontextmanager
     async def _prepare(
         self, origin: PluginOrigin, scope: Scope, *, before: InstalledPlugin | None = None
-    ) -> AsyncIterator[Preparation]:
+    ) -> AsyncIterator[PreparedPlugin]:
         async with self._installer.stage(origin) as staged:
             yield await to_thread.run_sync(self._make, staged, scope, before)
 
     def _make(
         self, staged: StagedPlugin, scope: Scope, before: InstalledPlugin | None
-    ) -> Preparation:
+    ) -> PreparedPlugin:
         project = self._project if scope == "project" else ""
         known = self._installer.registry.read().plugins
         here = next((one for one in known if one.place == (staged.id, project)), None)
@@ -218,7 +225,7 @@ class Plugins:
                 f" clew plugin remove {before.id}"
             )
         before = before or here
-        return Preparation(self._installer, staged, before=before, scope=scope, project=project)
+        return PreparedPlugin(self._installer, staged, before=before, scope=scope, project=project)
 
     async def add_marketplace(self, text: str) -> ReadMarketplace:
         """Add a marketplace: a git repository, `owner/name` of GitHub, or a folder.
@@ -226,7 +233,7 @@ class Plugins:
         Raises:
             ConfigError: It cannot be fetched, or is not a marketplace.
         """
-        source = parse_source(text, self._cwd)
+        source = _parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
                 f"{text} is neither a folder nor a git repository; write ./FOLDER, owner/name, or"
@@ -240,7 +247,9 @@ class Plugins:
             if market:
                 await self._add_from_settings(market)
             return await to_thread.run_sync(self.marketplaces.find, name, market)
-        source = parse_source(text, self._cwd)
+        if is_archive_url(text):
+            return PluginOrigin(source=make_archive_source(text))
+        source = _parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
                 f"{text} is not a plugin; write NAME@MARKETPLACE, ./FOLDER, an archive, or the"
@@ -253,7 +262,7 @@ class Plugins:
         known = await to_thread.run_sync(self.marketplaces.list_known)
         if any(one.name == name for one in known):
             return
-        entry = find_settings_marketplaces(self._load(), self._cwd).get(name)
+        entry = _find_settings_marketplaces(self._load(), self._cwd).get(name)
         if entry is not None:
             check_reserved(name, entry)
             await self.marketplaces.add(entry, name=name)
@@ -263,9 +272,45 @@ class Plugins:
         known = {one.name for one in self.marketplaces.list_known()}
         return {
             name: describe_source(source)
-            for name, source in find_settings_marketplaces(self._load(), self._cwd).items()
+            for name, source in _find_settings_marketplaces(self._load(), self._cwd).items()
             if name not in known
         }
 
     def _load(self) -> LoadedSettings:
         return load_project_settings(self._cwd, self._homes, self._environ)
+
+
+def _parse_source(text: str, cwd: Path) -> Source | None:
+    """Return the source that a user names; None if the text is not of a form that Clew knows.
+
+    `./folder`, `/folder`, `~/folder` and names of archives are paths; everything else is a git
+    repository.
+
+    Raises:
+        ConfigError: It is an address that Clew cannot use.
+    """
+    is_archive = text.endswith(ARCHIVE_ENDINGS) and "://" not in text
+    if text.startswith((".", "/", "~")) or is_archive:
+        path = (cwd / Path(text).expanduser()).resolve()
+        # The file stands for the marketplace that it describes.
+        is_list = path.name == _MARKETPLACE_FILE and path.is_file()
+        return PathSource(path=str(path.parent.parent if is_list else path))
+    if "://" in text and text.partition("#")[0].endswith((".json", *ARCHIVE_ENDINGS)):
+        raise ConfigError(f"{text} is a file; download it, and give its path instead")
+    return parse_git_source(text)
+
+
+def _find_settings_marketplaces(loaded: LoadedSettings, cwd: Path) -> dict[str, Source]:
+    """Return the marketplaces in the settings that apply, by name.
+
+    Those of a project are among them once it is trusted. Sources that Clew cannot use are left
+    out.
+    """
+    found: dict[str, Source] = {}
+    for name, entry in loaded.settings.extra_known_marketplaces.items():
+        source = parse_source_object(entry.source)
+        if isinstance(source, PathSource):
+            found[name] = PathSource(path=str((cwd / source.path).resolve()))
+        elif isinstance(source, GitSource):
+            found[name] = source
+    return found

@@ -21,7 +21,6 @@ from clew.sdk.agent_transcript import read_transcript
 from clew.sdk.durable_store import open_durable
 from clew.sdk.session_store import ProjectStore
 from clew.stores.protocol import Store
-from clew.stores.task_protocol import TaskStore
 
 __all__ = [
     "SHOWN_ENDED",
@@ -29,17 +28,10 @@ __all__ = [
     "RosterEntry",
     "RosterGroup",
     "describe_status",
-    "find_task_store",
     "format_roster",
     "make_roster",
     "parse_answer",
 ]
-
-
-def find_task_store(store: Store) -> TaskStore | None:
-    """Return the task store of a session store; None if it keeps no tasks."""
-    tasks: TaskStore | None = getattr(store, "tasks", None)
-    return tasks
 
 
 def make_roster(place: ProjectStore, *, project: str = "") -> Roster:
@@ -53,7 +45,7 @@ def make_roster(place: ProjectStore, *, project: str = "") -> Roster:
     Raises:
         ConfigError: The store keeps no tasks.
     """
-    tasks = find_task_store(place.store)
+    tasks = place.tasks
     if tasks is None:
         raise ConfigError("this session store keeps no list of agents")
     return Roster(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from clew.core.errors import ConfigError, SessionNotFound
@@ -14,6 +15,9 @@ from clew.sdk.folders import Homes
 from clew.stores import open_store
 from clew.stores.protocol import Store
 from clew.stores.record import StoredSession
+
+if TYPE_CHECKING:
+    from clew.stores.task_protocol import TaskStore
 
 VARIABLE = "CLEW_STORE"
 """A file or a PostgreSQL address to use instead of one file for each project."""
@@ -34,6 +38,12 @@ class ProjectStore:
     """True when nothing was ever stored."""
     address: str = ""
     """Where the store is: a file or an address."""
+
+    @property
+    def tasks(self) -> "TaskStore | None":
+        """The tasks of the sessions; None if the store keeps none."""
+        tasks: TaskStore | None = getattr(self.store, "tasks", None)
+        return tasks
 
 
 def project_store(

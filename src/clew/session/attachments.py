@@ -13,13 +13,20 @@ import msgspec
 from anyio import to_thread
 
 from clew.context.recall import RECALL
+from clew.core.entries import ContextReference
 from clew.core.errors import StoreError
 from clew.core.events import Warned
 from clew.core.ids import SessionId, new_call_id
 from clew.core.messages import Image, Part, Text, ToolCall
 from clew.core.text import one_line, truncate_middle
 from clew.providers.effort import must_think_first
-from clew.session.references import SESSION, Reference, find_references, is_image_name
+from clew.session.references import (
+    SESSION,
+    Attachments,
+    PromptReference,
+    find_references,
+    is_image_name,
+)
 from clew.session.state import SessionState
 from clew.session.tool_execution import (
     CallOutcome,
@@ -36,18 +43,13 @@ _MOST_SESSIONS = 200
 _SHOWN = 200
 
 
-async def find_attachments(
-    state: SessionState, text: str
-) -> tuple[tuple[Part, ...], tuple[ToolCall, ...]]:
+async def find_attachments(state: SessionState, text: str) -> Attachments:
     """Find what a prompt refers to, and read the images.
 
     What does not exist is not a reference: the `@` stays a sign of the prompt.
-
-    Returns:
-        Parts to add to the prompt, and the calls that read texts, to be run behind it.
     """
-    references = find_references(text)
-    found = [call for one in references if (call := await _find_call(state, one)) is not None]
+    named = find_references(text)
+    found = [call for one in named if (call := await _find_call(state, one)) is not None]
     if len(found) > MOST_ATTACHMENTS:
         state.emit(
             Warned(
@@ -67,10 +69,27 @@ async def find_attachments(
             calls.append(call)
         else:
             parts.append(await _attach_text(state, call))
-    return tuple(parts), tuple(calls)
+    references = tuple(map(_describe, found[:MOST_ATTACHMENTS]))
+    return Attachments(parts=tuple(parts), calls=tuple(calls), references=references)
 
 
-async def _find_call(state: SessionState, reference: Reference) -> ToolCall | None:
+def _describe(call: ToolCall) -> ContextReference:
+    """Return what a call that `_find_call` made attaches."""
+    match call.name, call.decode_arguments():
+        case name, {"session": str(session_id)} if name == RECALL:
+            return ContextReference(kind="session", target=session_id)
+        case _, {"server": str(server), "uri": str(uri)}:
+            return ContextReference(kind="resource", target=f"{server}:{uri}")
+        case _, {"pattern": _, "path": str(path)}:
+            return ContextReference(kind="folder", target=path)
+        case _, {"file_path": str(path), "offset": int(first), "limit": int(count)}:
+            return ContextReference(kind="file", target=path, lines=f"{first}-{first + count - 1}")
+        case _, arguments:
+            path = str(arguments.get("file_path", ""))
+            return ContextReference(kind="image" if is_image_name(path) else "file", target=path)
+
+
+async def _find_call(state: SessionState, reference: PromptReference) -> ToolCall | None:
     """Return the call that reads what is referred to; None if it does not exist."""
     if reference.kind == "session":
         session_id = await _find_session(state, reference.names)

@@ -145,14 +145,6 @@ class Journal:
         if meter is not self.view.meter:
             self.view = fold(self.entries, meter=meter)
 
-    def prove(self) -> list[EntryId]:
-        """Read everything in the view once; returns the damaged entries, which leave the view."""
-        self.unproven = False
-        found = find_damaged(self.entries, self.view)
-        if found:
-            self.view = fold(self.entries, meter=self.view.meter)
-        return found
-
     async def append(self, body: Body) -> Entry:
         """Write `body` as the next entry; it is durable when this returns.
 
@@ -165,25 +157,36 @@ class Journal:
         if not self.is_open:
             raise SessionError("the session is not open: use `async with`, or await `open` first")
         body = _storable(body)
-        async with self.lock:
-            if self._in_doubt:
-                await self._reload()
-            missing = _make_missing_results(self.view.items, body)
-            fresh = [self._next(one, after=n) for n, one in enumerate(missing)]
-            entry = self._next(body, after=len(fresh))
-            added = [*fresh, entry]
-            if self._saved or not isinstance(body, SetupChanged | ModeChanged):
-                await self._save(added)
-            self.entries.extend(added)
-            for one in fresh:
-                self.view = self.view.apply(one)
-            self.view = advance(self.view, self.entries)
-            self.call_ids.update(call_ids_of(body))
-            if (spent := spending_of(body)) is not NO_SPENDING:
-                self.spending += spent
+        if not self.lock.try_acquire():
+            await self.lock.wait()
+        try:
+            entry = await self._add(body)
+        finally:
+            self.lock.release()
         self._announce()
         if is_snapshot_due(self._saved, self._kept):
             await self._save_snapshot()
+        return entry
+
+    async def _add(self, body: Body) -> Entry:
+        if self._in_doubt:
+            await self._reload()
+        missing = _make_missing_results(self.view.items, body)
+        last = self.entries[-1].id if self.entries else 0
+        added = [
+            Entry(id=EntryId(number), at=self._clock(), body=one)
+            for number, one in enumerate([*missing, body], last + 1)
+        ]
+        if self._saved or not isinstance(body, SetupChanged | ModeChanged):
+            await self._save(added)
+        self.entries.extend(added)
+        entry = added.pop()
+        for one in added:
+            self.view = self.view.apply(one)
+        self.view = advance(self.view, self.entries)
+        self.call_ids.update(call_ids_of(body))
+        if (spent := spending_of(body)) is not NO_SPENDING:
+            self.spending += spent
         return entry
 
     async def save(self) -> None:
@@ -232,10 +235,6 @@ class Journal:
             self.view, self.spending, self.call_ids = start.view, start.spending, start.call_ids
         self._saved, self._in_doubt = len(stored), False
 
-    def _next(self, body: Body, *, after: int = 0) -> Entry:
-        last = self.entries[-1].id if self.entries else 0
-        return Entry(id=EntryId(last + after + 1), at=self._clock(), body=body)
-
     def since(self, entry_id: EntryId) -> Sequence[Entry]:
         """Return the entries after that one."""
         return self.entries[bisect_right(self.entries, entry_id, key=lambda one: one.id) :]
@@ -246,6 +245,15 @@ class Journal:
         if 0 <= index < len(self.entries) and self.entries[index].id == entry_id:
             return self.entries[index]
         return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+
+def prove_view(journal: Journal) -> list[EntryId]:
+    """Read everything in the view once; returns the damaged entries, which leave the view."""
+    journal.unproven = False
+    found = find_damaged(journal.entries, journal.view)
+    if found:
+        journal.view = fold(journal.entries, meter=journal.view.meter)
+    return found
 
 
 async def answer_open_calls(journal: Journal) -> None:
@@ -295,7 +303,7 @@ async def _store_snapshot(store: Store, journal: Journal) -> None:
 
 def _make_missing_results(items: Items, body: Body) -> list[Body]:
     """Return results for the calls that `body` would leave without one."""
-    if items.is_complete or not isinstance(body, MessageAdded) or body.message.role is Role.TOOL:
+    if not isinstance(body, MessageAdded) or body.message.role is Role.TOOL or items.is_complete:
         return []
     return [MessageAdded(message=message) for message in answer_missing_calls(items)]
 

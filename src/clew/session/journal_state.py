@@ -3,7 +3,7 @@
 `clew.session.journal_snapshot` computes the same from a snapshot, faster.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -38,11 +38,11 @@ def load_state(entries: Sequence[Entry], meter: Meter) -> JournalState:
     )
 
 
-def call_ids_of(body: Body) -> Iterator[CallId]:
-    """Yield the ids of the tool calls in an entry."""
-    if isinstance(body, MessageAdded) and body.message.role is Role.ASSISTANT:
-        for call in body.message.calls:
-            yield call.call_id
+def call_ids_of(body: Body) -> list[CallId]:
+    """Return the ids of the tool calls in an entry."""
+    if not isinstance(body, MessageAdded) or body.message.role is not Role.ASSISTANT:
+        return []
+    return [call.call_id for call in body.message.calls]
 
 
 def find_damaged(entries: Sequence[Entry], view: View) -> list[EntryId]:

@@ -127,7 +127,7 @@ async def _in_time(
 def _with_unique_ids(message: Message, used: Set[CallId]) -> Message:
     """Give a new id to each call whose id is already used in this session."""
     ids = [call.call_id for call in message.calls]
-    if len(set(ids)) == len(ids) and used.isdisjoint(ids):
+    if not ids or (len(set(ids)) == len(ids) and used.isdisjoint(ids)):
         return message
     seen: set[CallId] = set()
     parts: list[Part] = []
@@ -146,6 +146,9 @@ def request_for(state: SessionState, context: ContextState) -> Request:
     model = view.setup.model
     room = max(_LEAST_OUTPUT, model.window - context.used_tokens)
     tools = view.setup.tools if model.calls_tools else ()
+    reasoning = state.reasoning
+    if view.tools_used:
+        reasoning = replace(reasoning, tools_used=True)
     return Request(
         model=model.name,
         messages=render(view),
@@ -153,7 +156,7 @@ def request_for(state: SessionState, context: ContextState) -> Request:
         tools=tuple(spec for spec in tools if not spec.deferred),
         deferred_tools=tuple(spec for spec in tools if spec.deferred),
         max_output_tokens=min(model.max_output, room),
-        reasoning=replace(state.reasoning, tools_used=view.tools_used),
+        reasoning=reasoning,
         settled=view.settled,
         sees=model.sees,
         cache_key=state.journal.record.id,

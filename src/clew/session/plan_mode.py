@@ -1,4 +1,4 @@
-"""Plan mode: which tools the model gets, what it is told, and how the user judges its plan."""
+"""Plan mode: which tools and instructions the model gets, and how the user judges its plan."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -113,12 +114,18 @@ def _prepare(state: SessionState, call: ToolCall) -> Prepared | CallOutcome:
         arguments = call.decode_arguments()
     except ValueError as error:
         return make_failed_outcome(f"Error: {error}", "bad_arguments")
-    if isinstance(tool, ForwardsCalls):
-        found = tool.resolve(arguments)
+    if _forwards_calls(type(tool)):
+        found = cast("ForwardsCalls", tool).resolve(arguments)
         if isinstance(found, ToolOutput):
             return CallOutcome(output=found, error_code="bad_arguments")
         tool, arguments = found
     return Prepared(call=call, tool=tool, arguments=arguments)
+
+
+@lru_cache(maxsize=256)
+def _forwards_calls(kind: type[Tool]) -> bool:
+    """Return whether tools of a class pass calls on; asking a protocol is slow."""
+    return issubclass(kind, ForwardsCalls)
 
 
 async def _judge(state: SessionState, prepared: Prepared, *, attached: bool = False) -> CallOutcome:

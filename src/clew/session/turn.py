@@ -1,7 +1,6 @@
 """One turn: assemble → fit → call → run tools → repeat, until the model has answered."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import anyio
@@ -24,7 +23,7 @@ from clew.core.errors import (
 )
 from clew.core.events import Warned
 from clew.core.ids import EntryId
-from clew.core.messages import Image, Message, Part, Role, ToolCall, assistant, user
+from clew.core.messages import Image, Message, Role, ToolCall, assistant, user
 from clew.core.permissions import PermissionMode
 from clew.core.text import pluralize
 from clew.providers.protocol import StopReason
@@ -34,6 +33,7 @@ from clew.session.lifecycle import check_view
 from clew.session.model_call import ModelAnswer, call_model
 from clew.session.model_window import remember_window
 from clew.session.plan_mode import follow_mode
+from clew.session.references import Attachments
 from clew.session.rewind import record_checkpoint
 from clew.session.state import SessionState
 from clew.session.tool_batch import raise_ending, resume_calls, run_calls
@@ -115,16 +115,18 @@ async def run_turn(state: SessionState, prompt: Prompt) -> ModelAnswer:
     context = await admit_prompt(state, prompt.message, raw=prompt.raw)
     prompt = await _prepare_prompt(state, prompt)
     news = await _follow_source(state)
-    parts, reads = await _find_attachments(state, prompt)
+    attached = await _find_attachments(state, prompt)
     message = await add_reminders(state, prompt.message, (*news, *context))
-    message = replace(message, parts=(*message.parts, *parts))
+    message = replace(message, parts=(*message.parts, *attached.parts))
     if (log := state.options["session_log"]) is not None:
         log.pre_run(state.provider, message)
-    display = prompt.label if parts else prompt.display
-    asked = await state.journal.append(MessageAdded(message=message, display=display))
+    display = prompt.label if attached.parts else prompt.display
+    asked = await state.journal.append(
+        MessageAdded(message=message, display=display, references=attached.references)
+    )
     async with record_checkpoint(state, asked, prompt.label):
-        if reads:
-            await _read_attachments(state, reads)
+        if attached.calls:
+            await _read_attachments(state, attached.calls)
         return await _answer(state, asked.id)
 
 
@@ -137,13 +139,11 @@ async def _prepare_prompt(state: SessionState, prompt: Prompt) -> Prompt:
     return replace(prompt, message=user(text))
 
 
-async def _find_attachments(
-    state: SessionState, prompt: Prompt
-) -> tuple[tuple[Part, ...], tuple[ToolCall, ...]]:
-    """Return the parts and the calls that a prompt brings along."""
+async def _find_attachments(state: SessionState, prompt: Prompt) -> Attachments:
+    """Return what a prompt brings along."""
     text = prompt.attach
     if "@" not in text and "/" not in text:
-        return (), ()
+        return Attachments()
     # Few prompts refer to files.
     from clew.session.attachments import find_attachments  # noqa: PLC0415
 
@@ -279,26 +279,21 @@ async def _add_messages(state: SessionState) -> bool:
 
 
 async def _call(state: SessionState) -> ModelAnswer:
-    """Call the model within the budget."""
-    check_view(state)
-    await compact_if_requested(state)
-    context = await fit(state)
-    with _reserve_call(state):
-        return await _call_with_remedies(state, context)
-
-
-@contextmanager
-def _reserve_call(state: SessionState) -> Iterator[None]:
-    """Check the budget for the next call, and reserve its cost while it is made.
+    """Call the model within the budget, which reserves the cost of the call while it is made.
 
     Raises:
         BudgetReached: The call would exceed the budget.
     """
-    state.check_next_call()
-    if state.budget is not None:
-        state.reserved_usd = state.cost(state.expect_call()) or 0.0
+    check_view(state)
+    await compact_if_requested(state)
+    context = await fit(state)
+    if state.budget is None:
+        return await _call_with_remedies(state, context)
+    expected = state.expect_call()
+    state.check_budget(expected)
+    state.reserved_usd = state.cost(expected) or 0.0
     try:
-        yield
+        return await _call_with_remedies(state, context)
     finally:
         state.reserved_usd = 0.0
 

@@ -3,12 +3,9 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Concatenate, ParamSpec, TypeVar
+from contextlib import AbstractContextManager, contextmanager
 
-import anyio
 import psycopg
-from anyio import to_thread
 from psycopg import IsolationLevel
 from psycopg.conninfo import conninfo_to_dict
 
@@ -16,11 +13,9 @@ from clew.core.errors import ConfigError, StoreDamaged, StoreUnavailable
 from clew.stores.postgres_dialect import PostgresConnection, PostgresDialect, create_tables
 from clew.stores.postgres_replicas import PostgresReplicas
 from clew.stores.replica_protocol import ReplicaStore
-from clew.stores.sql import SqlConnection
+from clew.stores.sql import SqlConnection, SqlDatabase
 from clew.stores.sql_store import SqlStore
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 _CONNECT_SECONDS = 10
 _END_ABANDONED = "SET idle_in_transaction_session_timeout = '10s'"
 """A process that is stopped in a transaction must not hold its locks: others wait for them."""
@@ -58,58 +53,25 @@ class PostgresStore(SqlStore):
         self.replicas: ReplicaStore = PostgresReplicas(database, self._rows.leases, self._leases)
 
 
-class PostgresDatabase:
-    """A pool of connections, opened when needed and dropped when broken; see `SqlDatabase`."""
+class PostgresDatabase(SqlDatabase):
+    """A pool of connections, opened when needed and dropped when broken."""
 
     def __init__(self, url: str, *, size: int) -> None:
+        super().__init__(threads=size)
         self._url = url
         self._name = _name(url)
         self._idle: list[psycopg.Connection] = []
         self._lock = threading.Lock()
         self._has_tables = False
-        self._limiter = anyio.CapacityLimiter(size)
-
-    async def read(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a transaction that sees one state of the database."""
-
-        def run() -> _T:
-            with self._transaction(IsolationLevel.REPEATABLE_READ) as connection:
-                return work(connection, *args, **kwargs)
-
-        return await to_thread.run_sync(run, limiter=self._limiter)
-
-    async def write(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a transaction of its own."""
-        return await to_thread.run_sync(
-            lambda: self.write_here(work, *args, **kwargs), limiter=self._limiter
-        )
-
-    def write_here(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a transaction on this thread."""
-        with self._transaction(None) as connection:
-            return work(connection, *args, **kwargs)
 
     async def erase_deleted(self) -> None:
         """Do nothing: the server reuses the space of deleted rows."""
 
-    async def aclose(self) -> None:
-        """Close idle connections; a later call opens new ones."""
-        await to_thread.run_sync(self._close_idle, limiter=self._limiter)
+    def _read_transaction(self) -> AbstractContextManager[SqlConnection]:
+        return self._transaction(IsolationLevel.REPEATABLE_READ)
+
+    def _write_transaction(self) -> AbstractContextManager[SqlConnection]:
+        return self._transaction(None)
 
     @contextmanager
     def _transaction(self, isolation: IsolationLevel | None) -> Iterator[PostgresConnection]:
@@ -129,7 +91,7 @@ class PostgresDatabase:
             if connection.broken or connection.closed:
                 # What broke one connection has most likely broken all: the next call reconnects.
                 connection.close()
-                self._close_idle()
+                self._close()
             else:
                 with self._lock:
                     self._idle.append(connection)
@@ -153,7 +115,7 @@ class PostgresDatabase:
             raise
         return connection
 
-    def _close_idle(self) -> None:
+    def _close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:

@@ -4,10 +4,14 @@ Every statement uses `:name` parameters. A `SqlDialect` fills in what the two da
 differently, and owns the index for word search, which they implement differently.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+import anyio
+from anyio import to_thread
 from msgspec import Struct
 
 from clew.context.recall.documents import Document
@@ -119,12 +123,18 @@ class SqlDialect(Protocol):
         ...
 
 
-class SqlDatabase(Protocol):
+class SqlDatabase(ABC):
     """Opens connections when they are needed, and runs work on threads, in transactions.
 
     Every method raises `StoreUnavailable` when the database cannot be used, and `StoreDamaged`
     when it cannot be read, `IndexDamaged` when that is true of the index for word search only.
+
+    Args:
+        threads: How many calls may run at once; the others wait.
     """
+
+    def __init__(self, *, threads: int) -> None:
+        self._limiter = anyio.CapacityLimiter(threads)
 
     async def read(
         self,
@@ -133,7 +143,12 @@ class SqlDatabase(Protocol):
         **kwargs: _P.kwargs,
     ) -> _T:
         """Run `work` in a transaction that sees one state of the database."""
-        ...
+
+        def run() -> _T:
+            with self._read_transaction() as connection:
+                return work(connection, *args, **kwargs)
+
+        return await self._run_in_thread(run)
 
     async def write(
         self,
@@ -142,7 +157,7 @@ class SqlDatabase(Protocol):
         **kwargs: _P.kwargs,
     ) -> _T:
         """Run `work` in a transaction: all of its changes are committed, or none."""
-        ...
+        return await self._run_in_thread(lambda: self.write_here(work, *args, **kwargs))
 
     def write_here(
         self,
@@ -151,15 +166,28 @@ class SqlDatabase(Protocol):
         **kwargs: _P.kwargs,
     ) -> _T:
         """The same as `write`, on the calling thread."""
-        ...
+        with self._write_transaction() as connection:
+            return work(connection, *args, **kwargs)
 
+    @abstractmethod
     async def erase_deleted(self) -> None:
         """Overwrite deleted rows, where the database leaves them on disk for a while."""
-        ...
 
     async def aclose(self) -> None:
         """Close all connections; later work opens new ones."""
-        ...
+        await self._run_in_thread(self._close)
+
+    async def _run_in_thread(self, work: Callable[[], _T]) -> _T:
+        return await to_thread.run_sync(work, limiter=self._limiter)
+
+    @abstractmethod
+    def _read_transaction(self) -> AbstractContextManager[SqlConnection]: ...
+
+    @abstractmethod
+    def _write_transaction(self) -> AbstractContextManager[SqlConnection]: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
 
 
 class SqlStatements:

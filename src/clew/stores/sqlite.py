@@ -7,16 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
-
-import anyio
-from anyio import to_thread
 
 from clew.core.entries import Entry
 from clew.core.errors import StoreDamaged, StoreUnavailable
 from clew.core.ids import SessionId
 from clew.stores.record import StoredSession
-from clew.stores.sql import IndexDamaged, SqlConnection
+from clew.stores.sql import IndexDamaged, SqlConnection, SqlDatabase
 from clew.stores.sql_store import SqlStore
 from clew.stores.sqlite_dialect import SqliteDialect
 from clew.stores.sqlite_file import connect, read_transaction, write_transaction
@@ -24,8 +20,6 @@ from clew.stores.stored_entries import StoredEntries
 
 logger = logging.getLogger(__name__)
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 _ROWS_PER_PAGE = 400
 """More entries than a page of 4 KiB can hold: a damaged record may claim any number."""
 _FULL = "; is the disk full, or does a quota limit the size of the file?"
@@ -59,51 +53,16 @@ class SqliteStore(SqlStore):
         return record, StoredEntries(session_id, rows)
 
 
-class SqliteDatabase:
-    """One connection to a file, used by one thread at a time; see `SqlDatabase`."""
+class SqliteDatabase(SqlDatabase):
+    """One connection to a file, used by one thread at a time, in the order of the calls."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(threads=1)
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
-        self._limiter = anyio.CapacityLimiter(1)
         # A cancelled task releases the limiter while its thread may still be running.
         self._lock = threading.Lock()
-
-    async def read(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a read transaction, after the work that was requested before."""
-
-        def run() -> _T:
-            with self._open() as connection, read_transaction(connection):
-                return work(connection, *args, **kwargs)
-
-        return await to_thread.run_sync(run, limiter=self._limiter)
-
-    async def write(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a write transaction, after the work that was requested before."""
-        return await to_thread.run_sync(
-            lambda: self.write_here(work, *args, **kwargs), limiter=self._limiter
-        )
-
-    def write_here(
-        self,
-        work: Callable[Concatenate[SqlConnection, _P], _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run `work` in a write transaction on this thread."""
-        with self._open() as connection, write_transaction(connection):
-            return work(connection, *args, **kwargs)
 
     async def erase_deleted(self) -> None:
         """Move the write-ahead log into the file: pages in the log are not overwritten."""
@@ -112,18 +71,23 @@ class SqliteDatabase:
             with self._open() as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-        await to_thread.run_sync(run, limiter=self._limiter)
+        await self._run_in_thread(run)
 
-    async def aclose(self) -> None:
-        """Close the file if it is open."""
+    @contextmanager
+    def _read_transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as connection, read_transaction(connection):
+            yield connection
 
-        def run() -> None:
-            with self._lock:
-                connection, self._connection = self._connection, None
-                if connection is not None:
-                    connection.close()
+    @contextmanager
+    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as connection, write_transaction(connection):
+            yield connection
 
-        await to_thread.run_sync(run, limiter=self._limiter)
+    def _close(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

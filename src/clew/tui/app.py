@@ -41,7 +41,7 @@ from clew.tui.event_display import EventDisplay
 from clew.tui.feed import EventFeed
 from clew.tui.history import take_last_turn
 from clew.tui.input import InputArea
-from clew.tui.keys import make_keys
+from clew.tui.keys import describe_keys, make_keys
 from clew.tui.layout import STYLE, LiveArea
 from clew.tui.leave import Leave, Quit, leave_for
 from clew.tui.notifications import Notifier
@@ -111,7 +111,7 @@ class App:
             input=InputArea(history, commands=lambda: self._menu, paths=self._complete_path),
             printer=Printer(self.application, options.theme),
             feed=EventFeed(self._apply),
-            conversation=Conversation(client, self),
+            conversation=Conversation(client, self, keys=describe_keys(options.terminal.keys)),
             custom_status=CustomStatus(
                 options.terminal.status_command,
                 padding=options.terminal.status_padding,

@@ -125,7 +125,7 @@ class CommandReply(Struct, frozen=True, kw_only=True):
     """The reply of a `/command`."""
 
     text: str
-    style: Literal["text", "markdown"] = "text"
+    style: Literal["text", "markdown", "diff"] = "text"
     failed: bool = False
 
 

@@ -79,9 +79,11 @@ class Conversation:
     Args:
         client: The session.
         terminal: Where results go.
+        keys: Lines about the keys, for the help.
     """
 
-    def __init__(self, client: SessionClient, terminal: Terminal) -> None:
+    def __init__(self, client: SessionClient, terminal: Terminal, *, keys: str = "") -> None:
+        self._keys = keys
         self._client = client
         self._terminal = terminal
         self._pending = PendingLines()
@@ -211,14 +213,14 @@ class Conversation:
 
     def _execute(self, line: str) -> None:
         number = self._pending.add(line)
-        if is_echoed := line.startswith("!") or self._is_builtin(line):
+        if is_echoed := self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
 
         def done(future: "Future[CommandOutcome]") -> None:
             self._pending.remove(number)
             outcome = self._result(future, line)
             if outcome is not None:
-                if outcome.run_id is None and not is_echoed:
+                if outcome.run_id is None and not is_echoed and outcome.kind != "shell":
                     self._terminal.show(UserPrompt(line))
                 self._apply_outcome(outcome, line)
             self.drain()
@@ -235,7 +237,7 @@ class Conversation:
             accepted = AcceptedLine(line, is_skill=outcome.kind == "skill")
             _finish(self._terminal, accepted, self._pending.accept(outcome.run_id, accepted))
             return
-        for block in make_reply(outcome, line):
+        for block in make_reply(outcome, line, keys=self._keys):
             self._terminal.show(block)
         if outcome.effect is not None:
             self._terminal.apply_effect(outcome.effect)
@@ -263,6 +265,8 @@ class Conversation:
             self.queue.insert(0, line)
             self._terminal.later(_RETRY_AFTER, self.drain)
             return
+        if line.startswith("!"):
+            self._terminal.show(UserPrompt(line))  # Its output would have shown it.
         self._terminal.show(CommandReply(text=f"clew: {error}", failed=True))
         if is_prompt or (line and isinstance(error, PromptCancelled)):
             self._terminal.give_back(line)
@@ -283,7 +287,7 @@ def _finish(terminal: Terminal, accepted: AcceptedLine | None, ending: Ending | 
         terminal.show(CommandReply(text=result.response, style="markdown"))
 
 
-def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
+def make_reply(outcome: CommandOutcome, line: str, *, keys: str = "") -> list[Block]:
     """Return the blocks that show what a command or a shell command did."""
     if outcome.kind == "shell":
         return []  # its events have shown it
@@ -295,8 +299,8 @@ def make_reply(outcome: CommandOutcome, line: str) -> list[Block]:
         return [CommandReply(text=outcome.message, style="markdown")]
     text = outcome.message
     if outcome.name == "help" and not line.strip().partition(" ")[2]:
-        text = f"{text}\n{_QUIT_HELP}"
-    return [CommandReply(text=text)]
+        text = "\n".join([text, _QUIT_HELP, *(["", keys] if keys else [])])
+    return [CommandReply(text=text, style="diff" if outcome.name == "diff" else "text")]
 
 
 def is_quit(line: str) -> bool:

@@ -108,8 +108,10 @@ class _InputCompleter(Completer):
         before = document.text_before_cursor
         if typed := find_mention(before):
             for match in self._paths(typed.removeprefix("@")):
+                # A file is complete; what stands in a folder is completed next.
+                end = "" if match.is_folder or match.text.endswith(":") else " "
                 yield Choice(
-                    f"@{match.text}",
+                    f"@{match.text}{end}",
                     start_position=-len(typed),
                     display=sanitize_line(match.text, _MAX_META),
                     display_meta=sanitize_line(match.detail, _MAX_META),

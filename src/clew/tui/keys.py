@@ -45,6 +45,26 @@ _WHILE_ASKED: Final = ("cycle-mode", "expand", "interrupt", "redraw")
 """The actions whose keys also work while a question is open."""
 _ON_INPUT: Final = ("external-editor", "paste-image")
 """The actions that change the input; their keys do nothing while a reply is written."""
+_KEYS_HELP: Final = (
+    ("Alt-Enter", "", "start a new line"),
+    ("Esc", "", "interrupt the run; twice: edit the previous prompt"),
+    ("Shift-Tab", "cycle-mode", "switch the permission mode"),
+    ("Ctrl-O", "expand", "show the newest folded block in full"),
+    ("Ctrl-G", "external-editor", "edit the input in your editor"),
+    ("Ctrl-R", "", "search what you typed before"),
+    ("Tab", "", "complete a command, or a file after @, which attaches it"),
+)
+"""Keys with what they do, and the action with which the settings can give it another key."""
+
+
+def describe_keys(chosen: Mapping[str, str]) -> str:
+    """Return lines about the most useful keys, for the help; without those that are changed.
+
+    Args:
+        chosen: Keys of the settings, by action.
+    """
+    rows = [(key, words) for key, action, words in _KEYS_HELP if action not in chosen]
+    return "\n".join(f"  {key:<15} {words}" for key, words in rows)
 
 
 def make_keys(
@@ -138,8 +158,17 @@ def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
     def _edit_queue(_: KeyPressEvent) -> None:
         actions.edit_queue()
 
-    @keys.add("escape", filter=here & ~has_completions & ~vi_insert_mode & ~is_searching)
+    can_escape = here & ~has_completions & ~vi_insert_mode & ~is_searching
+
+    @keys.add("escape", filter=can_escape)
     def _escape(_: KeyPressEvent) -> None:
+        actions.escape()
+
+    # The second one can arrive before it is certain that the first one starts no sequence.
+    @keys.add("escape", "escape", filter=can_escape)
+    def _escape_twice(_: KeyPressEvent) -> None:
+        actions.escape()
+        actions.note_key()
         actions.escape()
 
     @keys.add("escape", filter=here & has_completions)

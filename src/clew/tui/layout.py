@@ -69,6 +69,10 @@ class View(Protocol):
         """True when the prompts wait for the user, not for the end of a run."""
         ...
 
+    def encodable(self, text: str) -> str:
+        """Return text with substitutes for characters that the terminal cannot show."""
+        ...
+
     def list_queue(self) -> Sequence[str]:
         """Return the prompts that wait."""
         ...
@@ -144,7 +148,7 @@ class LiveArea:
             live = ["", *live]
         return [
             *(to_formatted_text(ANSI(line)) for line in live[-room:] if room > 0),
-            *(_style_line(line) for line in (*asked, *below)),
+            *(_style_line(style, view.encodable(text)) for style, text in (*asked, *below)),
         ]
 
     def _status(self) -> StyleAndTextTuples:
@@ -153,8 +157,7 @@ class LiveArea:
         return [(f"class:{part.style}" if part.style else "", part.text) for part in parts]
 
 
-def _style_line(line: Line) -> StyleAndTextTuples:
-    style, text = line
+def _style_line(style: str, text: str) -> StyleAndTextTuples:
     if style == COLOURED:
         return to_formatted_text(ANSI(text))
     return [(f"class:{style}" if style else "", text)]

@@ -26,10 +26,12 @@ from clew.core.json_text import decode_json
 from clew.core.todos import TODO_WRITE
 from clew.core.tool_states import ToolState
 from clew.tui.blocks import (
+    EXIT_PLAN_MODE,
     Answer,
     Block,
     Cleared,
     Compaction,
+    Plan,
     RunningTool,
     ServerTool,
     ShellOutput,
@@ -211,7 +213,8 @@ class RunningTools:
                 self._mark(self._requests.pop(request_id, ""), at, is_asking=False)
             case PermissionDenied(call_id=call_id, remedy=remedy):
                 if call_id in self._calls:
-                    self._remedies[call_id] = remedy
+                    # At the prompt, a command changes the mode.
+                    self._remedies[call_id] = remedy.replace("--permission-mode ", "/mode ")
 
     def end(self, event: ToolEnded | ServerToolEnded, at: float) -> list[Block]:
         """Remove a call that has its result; returns its block."""
@@ -239,7 +242,9 @@ class RunningTools:
             return [ShellOutput(command=command, text=event.display, failed=event.failed)]
         if event.name == TODO_WRITE and not event.failed:
             return []  # `TodosChanged` shows the list.
+        changed = _find_changed_plan(call, event)
         return [
+            *([Plan(text=changed)] if changed else []),
             ToolCall(
                 name=call.name,
                 arguments=call.arguments,
@@ -251,7 +256,7 @@ class RunningTools:
                 seconds=seconds,
                 remedy=remedy,
                 truncated=truncated,
-            )
+            ),
         ]
 
     def end_provider_calls(self, at: float) -> list[Block]:
@@ -269,6 +274,15 @@ class RunningTools:
     def _mark(self, call_id: str, at: float, *, is_asking: bool) -> None:
         if (call := self._calls.get(call_id)) is not None:
             self._calls[call_id] = replace(call, is_asking=is_asking, since=at)
+
+
+def _find_changed_plan(call: RunningTool, event: ToolEnded) -> str:
+    """Return the plan that the user edited and approved; empty for any other call."""
+    if event.name != EXIT_PLAN_MODE or not isinstance(event.data, dict):
+        return ""
+    plan, presented = event.data.get("plan"), _decode(call.arguments).get("plan")
+    is_changed = isinstance(plan, str) and plan.strip() != str(presented).strip()
+    return str(plan) if is_changed and event.data.get("approved") else ""
 
 
 def _decode(arguments: str) -> dict[str, Any]:

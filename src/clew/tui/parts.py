@@ -41,6 +41,10 @@ class Parts:
         """True when the prompts wait for the user, not for the end of a run."""
         return self.conversation.is_held
 
+    def encodable(self, text: str) -> str:
+        """Return text with substitutes for characters that the terminal cannot show."""
+        return self.printer.theme.encodable(text)
+
     def list_queue(self) -> Sequence[str]:
         """Return the prompts that wait."""
         return self.conversation.queue

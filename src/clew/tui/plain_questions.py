@@ -6,8 +6,11 @@ from typing import Final
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval
 from clew.core.sanitize import sanitize
+from clew.core.text import pluralize
 from clew.sdk.permission_requests import list_choices
-from clew.tui.questions import MAX_LINES, add_bars, format_request
+from clew.tui.blocks import EXIT_PLAN_MODE
+from clew.tui.questions import BAR, MAX_LINES, add_bars, format_target
+from clew.tui.rendering import render_preview
 from clew.tui.standard_output import write_out
 from clew.tui.theme import Theme
 
@@ -36,18 +39,22 @@ def ask_in_lines(
     def say(*lines: str) -> None:
         write_out("".join(f"{theme.encodable(sanitize(line))}\n" for line in lines))
 
-    title, lines = format_request(request, width=width)
-    say("", title, *add_bars(lines, width=width), f"({request.reason})")
+    title, rows = _draw(request, theme=theme, width=width)
+    hidden = len(rows) - MAX_LINES
+    more = [f"{_bar(theme)}… {pluralize(hidden, 'more line')}"] if hidden > 0 else []
+    is_plan = request.tool_name == EXIT_PLAN_MODE
+    say("", title, *rows[:MAX_LINES], *more, *([] if is_plan else [f"({request.reason})"]))
     keys = {choice.key: choice for choice in list_choices(request)}
     words = [f"{choice.key}: {choice.label}" for choice in keys.values()]
-    say(*words, *(["v: view all"] if len(lines) > MAX_LINES else []))
+    say(*words, *(["v: view all"] if hidden > 0 else []))
     while (typed := read("allow? ")) is not None:
         key = _WORDS.get(typed.strip().lower(), typed.strip().lower())
         if key == "v":
-            say(*add_bars(lines, width=width, limit=None))
+            say(*rows)
         elif key in keys:
             choice = keys[key]
             ask = "your answer: " if request.is_question else "tell the model: "
+            ask = "the plan, in one line: " if choice.text else ask
             reply = read(ask) if choice.takes_text else ""
             if reply is None:
                 return None
@@ -57,3 +64,17 @@ def ask_in_lines(
         else:
             say(f"answer with one of: {', '.join(keys)}")
     return None
+
+
+def _draw(request: PermissionRequest, *, theme: Theme, width: int) -> tuple[str, list[str]]:
+    """Return the first line of the question, and what the call would do, behind bars.
+
+    An edit is the same diff as after it was made.
+    """
+    title, target = format_target(request, width=width)
+    rows = [row.replace(BAR, _bar(theme), 1) for row in add_bars(target, width=width)]
+    return title, [*rows, *render_preview(request, width=width, theme=theme)]
+
+
+def _bar(theme: Theme) -> str:
+    return f"  {theme.glyph('│')} "

@@ -105,7 +105,7 @@ class QuestionActions:
         if request is not None:
             width = self._parts.printer.width
             title, lines = format_target(request, width=width)
-            rows = [title, *add_bars(lines, width=width, limit=None)]
+            rows = [title, *add_bars(lines, width=width)]
             rows += self._parts.draw_preview(width)
             self._parts.printer.add_text("".join(f"{row}\n" for row in rows))
 

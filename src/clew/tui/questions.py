@@ -10,9 +10,9 @@ from clew.core.events import PermissionRequest
 from clew.core.permissions import Risk
 from clew.core.sanitize import sanitize, sanitize_line, split_rows
 from clew.core.text import pluralize, truncate_middle
-from clew.sdk.permission_preview import preview_request
 from clew.sdk.permission_requests import Choice, list_choices
 from clew.tui.blocks import EXIT_PLAN_MODE
+from clew.tui.rendering.lines import Span, wrap_line
 
 BAR: Final = "  │ "
 MAX_LINES: Final = 20
@@ -22,6 +22,8 @@ MAX_URL: Final = 1_000
 _MAX_SCOPE = 80
 _MAX_REASON = 300
 _MIN_WIDTH = 8
+_MIN_PREVIEW = 4
+"""With fewer rows for what the call would do, the lines below it are cut, not wrapped."""
 _VERBS = {Risk.INSPECT: "read", Risk.MODIFY: "change", Risk.EXECUTE: "run", Risk.UNKNOWN: "do"}
 _WEB = ("http://", "https://")
 
@@ -107,18 +109,12 @@ class QuestionList:
 def format_title(request: PermissionRequest) -> str:
     """Return who wants to do what, without the target."""
     if request.tool_name == EXIT_PLAN_MODE:
-        return "The model presents a plan:"
+        return "Carry out this plan?"
     asker = f"{sanitize_line(request.asker, _MAX_SCOPE)}: " if request.asker else ""
     if request.is_question:
         return f"{asker}{sanitize_line(request.tool_name, _MAX_SCOPE)} asks you:"
     verb = "send a request to" if _is_fetch(request) else _VERBS[request.risk]
     return f"{asker}{sanitize_line(request.tool_name, _MAX_SCOPE)} wants to {verb}:"
-
-
-def format_request(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
-    """Return the first line of the question, and the lines that stand behind the bar."""
-    title, target = format_target(request, width=width)
-    return title, [*target, *preview_request(request)]
 
 
 def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[str]]:
@@ -131,13 +127,11 @@ def format_target(request: PermissionRequest, *, width: int) -> tuple[str, list[
     return title, target.split("\n")
 
 
-def add_bars(lines: Sequence[str], *, width: int, limit: int | None = MAX_LINES) -> Iterator[str]:
-    """Yield lines behind the bar, with long ones wrapped; counts the ones over `limit`."""
-    for line in lines[:limit]:
+def add_bars(lines: Sequence[str], *, width: int) -> Iterator[str]:
+    """Yield lines behind the bar, with long ones wrapped."""
+    for line in lines:
         for row in split_rows(sanitize(line), max(_MIN_WIDTH, width - len(BAR) - 1)):
             yield BAR + row
-    if limit is not None and len(lines) > limit:
-        yield f"{BAR}… {pluralize(len(lines) - limit, 'more line')}"
 
 
 def draw_questions(
@@ -155,40 +149,58 @@ def draw_questions(
     if request is None:
         return []
     title, target = format_target(request, width=width)
-    below = [
-        ("dim", row) for row in _wrap(f"({sanitize_line(request.reason, _MAX_REASON)})", width)
-    ]
-    below += _draw_choices(questions, width=width, hidden=len(target) + len(preview) > MAX_LINES)
-    below += [("dim", _cut(f"also waiting: {_brief(one)}", width)) for one in questions.others]
-    room = max(1, rows - len(below) - 1)
-    bars = [("", bar) for bar in add_bars(target, width=width, limit=None)]
+    below = _draw_below(questions, width=width, hidden=len(target) + len(preview) > MAX_LINES)
+    if 1 + min(_MIN_PREVIEW, len(target) + len(preview)) + sum(map(len, below)) > rows:
+        below = [lines if len(lines) == 1 else [_cut_rows(lines)] for lines in below]
+    below_rows = [row for lines in below for row in lines]
+    room = max(1, rows - len(below_rows) - 1)
+    bars = [("", bar) for bar in add_bars(target, width=width)]
     bars += [(ANSI, row) for row in preview]
     most = min(room, MAX_LINES)
     if len(bars) > most:
         hidden = pluralize(len(bars) - most + 1, "more line")
         bars = [*bars[: most - 1], ("dim", f"{BAR}… {hidden}; v shows all")]
     number = f" ({len(questions)} questions)" if len(questions) > 1 else ""
-    drawn = [("question", _cut(title + number, width)), *bars, *below]
+    drawn = [("question", _cut(title + number, width)), *bars, *below_rows]
     return drawn if len(drawn) <= rows else [drawn[0], *drawn[len(drawn) - rows + 1 :]]
 
 
-def _draw_choices(questions: QuestionList, *, width: int, hidden: bool) -> list[Line]:
+def _draw_below(questions: QuestionList, *, width: int, hidden: bool) -> list[list[Line]]:
+    """Return the reason, the answers and the other questions; each as the rows that it takes."""
+    request = questions.current
+    lines: list[list[Line]] = []
+    if request is not None and request.tool_name != EXIT_PLAN_MODE:
+        lines.append(_wrap("dim", f"({sanitize_line(request.reason, _MAX_REASON)})", width))
+    lines += _draw_choices(questions, width=width, hidden=hidden)
+    return [
+        *lines,
+        *([("dim", _cut(f"also waiting: {_brief(one)}", width))] for one in questions.others),
+    ]
+
+
+def _draw_choices(questions: QuestionList, *, width: int, hidden: bool) -> list[list[Line]]:
     assert questions.current is not None  # noqa: S101 - the caller has checked
-    if questions.is_writing:
-        what = "write your answer" if questions.current.is_question else "write to the model"
-        return [("dim", _cut(f"{what}; Enter sends, Esc goes back", width))]
+    if questions.writing is not None:
+        return [_wrap("dim", _describe_writing(questions.current, questions.writing), width)]
     if not questions.is_armed:
-        return [("dim", _cut("pause typing to answer", width))]
+        return [_wrap("dim", "pause typing to answer", width)]
     lines = []
     for place, choice in enumerate(list_choices(questions.current)):
         is_selected = place == questions.selected
-        mark = "❯" if is_selected else " "
-        text = _cut(f"{mark} {choice.key}  {choice.label}", width)
-        lines.append(("selected" if is_selected else "", text))
+        start = f"{'❯' if is_selected else ' '} {choice.key}  "
+        style = "selected" if is_selected else ""
+        lines.append(_wrap(style, start + choice.label, width, indent=len(start)))
     more = ["v shows all of it"] if hidden else []
     more += ["← → other question"] if len(questions) > 1 else []
     hint = ", ".join(["press a key, or ↑ ↓ and Enter", *more, "Esc interrupts"])
-    return [*lines, ("dim", _cut(f"  {hint}", width))]
+    return [*lines, _wrap("dim", f"  {hint}", width, indent=2)]
+
+
+def _describe_writing(request: PermissionRequest, choice: Choice) -> str:
+    if choice.text:
+        return "edit the plan; Enter carries it out, Alt-Enter starts a line, Esc goes back"
+    what = "write your answer" if request.is_question else "write to the model"
+    return f"{what}; Enter sends, Esc goes back"
 
 
 def _brief(request: PermissionRequest) -> str:
@@ -199,8 +211,15 @@ def _is_fetch(request: PermissionRequest) -> bool:
     return request.risk is Risk.INSPECT and request.target.startswith(_WEB)
 
 
-def _wrap(text: str, width: int) -> list[str]:
-    return list(split_rows(text, max(_MIN_WIDTH, width - 1)))
+def _wrap(style: str, text: str, width: int, *, indent: int = 0) -> list[Line]:
+    rest = (Span(" " * indent),)
+    rows = wrap_line((Span(text),), max(_MIN_WIDTH, width - 1), rest=rest)
+    return [(style, "".join(span.text for span in row)) for row in rows]
+
+
+def _cut_rows(rows: list[Line]) -> Line:
+    style, text = rows[0]
+    return style, f"{text[:-1]}…"
 
 
 def _cut(text: str, width: int) -> str:

@@ -213,7 +213,25 @@ PROMPTS = [
 ]
 
 
+def answer_untyped(message: Json) -> Json | None:
+    """Answer in the protocol of 2026, without the types of results."""
+    hints = {"ttlMs": 0, "cacheScope": "private"}
+    match message["method"]:
+        case "server/discover":
+            about = {"serverInfo": {"name": "plain", "version": "1"}}
+            return (
+                {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}} | about | hints
+            )
+        case "tools/list":
+            return {"tools": TOOLS} | hints
+        case "tools/call":
+            return text_result(message["params"]["arguments"]["text"])
+    return None
+
+
 def answer(message: Json, mode: str) -> Json | None:
+    if mode == "untyped":
+        return answer_untyped(message)
     params = message.get("params", {})
     match message["method"]:
         case "initialize":

@@ -62,7 +62,10 @@ def make_server(**options: Any) -> MCPServer:
 @asynccontextmanager
 async def serve_app(app: Any, at: socket.socket | None = None) -> AsyncGenerator[int, None]:
     """Serve an ASGI application on a loopback port, or on a socket."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on")
+    # Of the parsers of uvicorn, only h11 removes spaces around the value of a header.
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", http="h11"
+    )
     server = uvicorn.Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server._serve, None if at is None else [at])

@@ -221,6 +221,20 @@ async def test_an_answer_over_http_that_is_too_long_is_cut_off(tmp_path: Path) -
     assert short == "short"
 
 
+async def test_a_result_without_a_type_is_complete(tmp_path: Path) -> None:
+    plain = str(SERVER.with_name("plain_server.py"))
+    config = ServerConfig(
+        name="example", transport="stdio", command=sys.executable, args=("-S", plain, "untyped")
+    )
+
+    with anyio.fail_after(60):
+        async with open_pool(config, tmp_path) as pool:
+            version = pool.list_status()[0].version
+            text = await call(pool, "echo", tmp_path, text="hello")
+
+    assert (version, text) == ("2026-07-28", "hello")
+
+
 async def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path) -> None:
     warnings: list[str] = []
     plain = str(SERVER.with_name("plain_server.py"))

@@ -16,7 +16,7 @@ from clew.context.recall.entry_text import (
     format_call,
     strip_boilerplate,
 )
-from clew.context.recall.query import Query
+from clew.context.recall.query import RecallQuery
 from clew.context.recall.words import count_words, split_terms
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.ids import CallId, EntryId
@@ -29,7 +29,8 @@ _MOST_REPEATS = 4
 _MARKS: Mapping[str, str] = MappingProxyType({"role": "\ue000", "tool": "\ue001", "file": "\ue002"})
 """Begin the words that stand for a filter; no text contains them."""
 _JOINER = "\ue00f"
-_NOT_WORD = re.compile(r"[^a-z0-9\u0080-\uffff]")
+# Much faster to compile than the negated set with all of the basic plane.
+_NOT_WORD = re.compile(r"[\x00-/:-`{-\x7f\U00010000-\U0010ffff]")
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ def make_mark(kind: str, value: str) -> str:
     return _MARKS[kind] + _NOT_WORD.sub(_JOINER, name.lower())
 
 
-def required_words(query: Query) -> tuple[str, ...]:
+def required_words(query: RecallQuery) -> tuple[str, ...]:
     """Return the patterns that every entry must match: filters and the words of phrases."""
     filters = [(kind, getattr(query, kind)) for kind in _MARKS]
     marks = [make_mark(kind, value) for kind, value in filters if value]

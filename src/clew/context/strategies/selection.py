@@ -4,7 +4,7 @@ Pinned messages, the current request and the last step always stay.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from operator import not_
 
@@ -124,8 +124,21 @@ def _sum_all_words(view: View) -> int:
     return sum_words(view.archived) + sum_words(view.items)
 
 
-def find_required(view: View, cut: int) -> set[EntryId]:
-    """Return the entries before `cut` that must stay: pinned steps and the current request."""
+def split_before(view: View, cut: int) -> tuple[tuple[Item, ...], list[Item]]:
+    """Return the items before `cut` that may leave, and those that must stay.
+
+    Pinned steps and the current request must stay, with all other items of their entries.
+    """
+    items = view.items
+    spared = _find_required(view, cut)
+    before, ids = items[:cut], items.ids[:cut]
+    if spared.isdisjoint(ids):
+        return tuple(before), []
+    stays = [entry_id in spared for entry_id in ids]
+    return tuple(compress(before, map(not_, stays))), list(compress(before, stays))
+
+
+def _find_required(view: View, cut: int) -> set[EntryId]:
     items = view.items
     spared: set[EntryId] = set()
     for batch in batches(items[:cut]) if view.pinned else []:
@@ -136,14 +149,6 @@ def find_required(view: View, cut: int) -> set[EntryId]:
     if start is not None:
         spared.add(items[start].entry_id)
     return spared
-
-
-def split_items(
-    items: Sequence[Item], spared: Collection[EntryId]
-) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """Return the items that do not belong to the entries `spared`, and those that do."""
-    stays = [item.entry_id in spared for item in items]
-    return tuple(compress(items, map(not_, stays))), tuple(compress(items, stays))
 
 
 _TARGET = 0.45
@@ -162,16 +167,15 @@ def set_aside(
     """
     budget = subtract_pins(view, budget)
     cut = find_tail_cut(view, budget)
-    spared = find_required(view, cut)
-    dropped, required = split_items(view.items[:cut], spared)
+    dropped, required = split_before(view, cut)
     staying = [*required, *view.items[cut:]]
     words = _sum_all_words(view) - sum(map(measure_words, staying))
     units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
     most = int(budget.limit * _MOST_SUMMARY)
-    room = budget.limit - min(summary, most)
-    if sum(item.units for item in staying) > room:
+    room = budget.limit - (min(summary, most) if dropped else 0)
+    if dropped and sum(item.units for item in staying) > room:
         least = int(budget.limit * _LEAST_SUMMARY)
         room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:

@@ -6,8 +6,7 @@ from clew.context.cuts import find_turn_start
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording
 from clew.context.strategies.selection import (
     find_inner_cuts,
-    find_required,
-    split_items,
+    split_before,
     subtract_pins,
 )
 from clew.context.view import View
@@ -46,7 +45,7 @@ class SlidingWindow(Struct, frozen=True, kw_only=True):
         inner = find_inner_cuts(items, limit=limit)
         room = [cut for cut in inner if cut >= wanted and items.units(cut) <= limit]
         cut = room[0] if room else inner[-1]
-        dropped, _ = split_items(items[:cut], find_required(view, cut))
+        dropped, _ = split_before(view, cut)
         if not dropped:
             return Stuck(why="every message is in the last turns, pinned or the current request")
         return Reduce(

@@ -1,16 +1,20 @@
 """`load_project`: instructions, facts and open tasks of a folder, read when a session begins."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
-from clew.context.compact_instructions import find_compact_instructions
 from clew.extensions.project.facts import ProjectFacts, find_facts
 from clew.extensions.project.instruction_roots import InstructionRoots, find_roots
 from clew.extensions.project.instructions import InstructionKind, Instructions, load_instructions
 from clew.extensions.project.tasks import load_task_context
+
+_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})\s*(.*)$")
+_WANTED = re.compile(r"compact\s+instructions", re.IGNORECASE)
 
 
 class ProjectContext(Struct, frozen=True, kw_only=True):
@@ -54,6 +58,35 @@ def load_project(
         tasks=tasks,
         warnings=(*notes.warnings, *problems),
     )
+
+
+def find_compact_instructions(notes: str) -> str:
+    """Return the section "Compact Instructions" of a project's notes, or an empty string.
+
+    It ends at the next heading of the same or a higher level.
+    """
+    level = 0
+    fence = ""
+    found: list[str] = []
+    for line in notes.splitlines():
+        fence = _fence(line, fence)
+        heading = None if fence else _HEADING.match(line)
+        if level and heading and len(heading.group(1)) <= level:
+            break
+        if level:
+            found.append(line)
+        elif heading and _WANTED.search(heading.group(2)):
+            level = len(heading.group(1))
+    return "\n".join(found).strip()
+
+
+def _fence(line: str, fence: str) -> str:
+    """Return the code fence that is open after `line`; headings inside do not count."""
+    found = _FENCE.match(line)
+    if not fence:
+        return found.group(1) if found else ""
+    closes = found and found.group(1).startswith(fence) and not found.group(2)
+    return "" if closes else fence
 
 
 def _to_keep(notes: Instructions) -> str:

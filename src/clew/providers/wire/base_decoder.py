@@ -51,7 +51,7 @@ class Decoder(Protocol):
         ...
 
 
-class Framing(Protocol):
+class StreamFraming(Protocol):
     """Splits the bytes of one response into events, at any chunk boundaries."""
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
@@ -130,7 +130,11 @@ class EventDecoder:
         try:
             if "\\u" in event.data:
                 event = surrogates.escape_event(event)
-            found = self._take(event)
+            try:
+                found = response.take(event)
+            except NestedTooDeeply:
+                shallow = cut_deep_parts(event.data)
+                found = shallow.restore(response.take(ServerEvent(shallow.text, event.name)))
             return surrogates.join(found) if surrogates.any_found else found
         except _UNREADABLE as error:
             if was_complete:
@@ -148,13 +152,6 @@ class EventDecoder:
             return surrogates.join(self._take_whole(surrogates.escape_body(body)))
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-
-    def _take(self, event: ServerEvent) -> list[Chunk]:
-        try:
-            return self._response.take(event)
-        except NestedTooDeeply:
-            shallow = cut_deep_parts(event.data)
-            return shallow.restore(self._response.take(ServerEvent(shallow.text, event.name)))
 
     def _take_whole(self, body: bytes) -> list[Chunk]:
         try:

@@ -73,7 +73,7 @@ class MessageCache(Generic[F]):
         cached = self._cached.setdefault(key, {})
         known = map(cached.get, map(id, request.messages))
         found = [
-            entry if entry is not None else self._encode_new(message, request, loadable)
+            entry if entry is not None else self._encode_new(message, request, cached, loadable)
             for message, entry in zip(request.messages, known, strict=True)
         ]
         while self._size > self._limit:
@@ -86,11 +86,14 @@ class MessageCache(Generic[F]):
         return found if request.sees else replace_media(found)
 
     def _encode_new(
-        self, message: Message, request: Request, loadable: frozenset[str]
+        self,
+        message: Message,
+        request: Request,
+        cached: dict[int, _Entry[F]],
+        loadable: frozenset[str],
     ) -> _Entry[F]:
         prepared = _drop_loads(self.prepare(message, request), loadable)
         fragment, size = self._encode_message(prepared)
-        cached = self._cached[request.reasoning, request.sees, loadable]
         # A reference to the message keeps its id from being reused.
         entry = cached[id(message)] = message, fragment, size + OVERHEAD
         self._size += size + OVERHEAD

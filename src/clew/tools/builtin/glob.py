@@ -92,6 +92,6 @@ def _format(names: list[str], pattern: str, path: str) -> ToolOutput:
         shown.append(f"[{MAX_FILES} newest of {len(names)} files; narrow the pattern for others]")
     return ToolOutput(
         text="\n".join(shown),
-        display=f"{pluralize(len(names), 'file matches', 'files match')} {pattern}",
+        display=f"{pattern}: {pluralize(len(names), 'file')}",
         data={"total": len(names)},
     )

@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared._stream_protocols import ReadStream
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
 
 from clew.tools.mcp.config import ServerConfig
 from clew.tools.mcp.stdio import MAX_MESSAGE, ErrorTail, open_stdio
@@ -137,10 +138,14 @@ class _Watched:
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            return await self._inner.receive()
+            received = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._lost.set()
             raise
+        if isinstance(received, SessionMessage) and isinstance(received.message, JSONRPCResponse):
+            # The protocol says that a result without a type is complete; the SDK refuses it.
+            received.message.result.setdefault("resultType", "complete")
+        return received
 
     def __aiter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """Finished blocks as text."""
 
+from clew.core.file_change import read_file_change
 from clew.tui.blocks import (
     Answer,
     Block,
@@ -32,7 +33,7 @@ from clew.tui.theme import Theme
 
 MIN_WIDTH = 8
 """Narrower terminals wrap lines themselves."""
-_ONE_LINERS = (Thinking, ToolCall, ServerTool, TaskNote, Notice, Cleared, Todos)
+_ONE_LINERS = (Thinking, ServerTool, TaskNote, Notice, Cleared, Todos)
 
 
 def render_block(
@@ -66,6 +67,9 @@ def render_lines(block: Block, *, width: int, theme: Theme, expanded: bool = Fal
 
 
 def _is_short(block: Block) -> bool:
+    """Return whether a block takes one line: a call that failed or changed a file takes more."""
+    if isinstance(block, ToolCall):
+        return block.outcome == "success" and read_file_change(block.data) is None
     return isinstance(block, _ONE_LINERS)
 
 

@@ -45,7 +45,8 @@ def render_live(live: LiveBlock, *, width: int, rows: int, theme: Theme, now: fl
 def describe_retry(retry: RetryWait, now: float) -> str:
     """Return a pause before a request is sent again, such as `retrying in 12 s (2 of 5)`."""
     seconds = max(0, round(retry.until - now))
-    return f"{retry.reason}, retrying in {seconds} s ({retry.attempt} of {retry.attempts})"
+    when = f"retrying in {seconds} s" if seconds else "retrying"
+    return f"{retry.reason}, {when} ({retry.attempt} of {retry.attempts})"
 
 
 def _show_thinking(live: LiveBlock, width: int, theme: Theme, now: float) -> list[Line]:

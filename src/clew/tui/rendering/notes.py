@@ -17,7 +17,15 @@ from clew.tui.blocks import (
     Todos,
     UserPrompt,
 )
-from clew.tui.rendering.lines import TAB_STOPS, Line, Span, count_line, truncate_line, wrap_line
+from clew.tui.rendering.lines import (
+    TAB_STOPS,
+    Line,
+    Span,
+    chop_line,
+    count_line,
+    truncate_line,
+    wrap_line,
+)
 from clew.tui.theme import Theme
 
 _FIRST_COLUMN = re.compile(r" *+(?:\S++(?: \S++)*+ {2,}+(?=\S))?")
@@ -30,6 +38,8 @@ _TODO_STYLES = {
     TodoStatus.COMPLETED: "dim",
     TodoStatus.CANCELLED: "dim",
 }
+_DIFF_STYLES = {"+": "added", "-": "removed", "@": "dim"}
+_FILE_HEADS = ("--- ", "+++ ")
 _GAUGE_CELLS = 20
 _MAX_PROMPT = 50
 """The most lines of a prompt: the user has just pasted it."""
@@ -70,7 +80,18 @@ def note_plain(block: Notice, width: int, theme: Theme) -> list[Line]:
 
 def note_reply(block: CommandReply, width: int, theme: Theme) -> list[Line]:
     """Return the reply of a command; rows of tables keep their columns."""
+    if block.style == "diff":
+        return _colour_diff(block.text, width, theme)
     return wrap_text(block.text, width, theme, "error" if block.failed else "")
+
+
+def _colour_diff(text: str, width: int, theme: Theme) -> list[Line]:
+    """Return a unified diff in colours."""
+    lines: list[Line] = []
+    for line in split_text(text, theme):
+        style = "bold" if line.startswith(_FILE_HEADS) else _DIFF_STYLES.get(line[:1], "")
+        lines += chop_line((Span(line, theme.sgr(style)),), width)
+    return lines
 
 
 def note_task(block: TaskNote, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:

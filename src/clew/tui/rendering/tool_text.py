@@ -24,6 +24,8 @@ _LEAST_TITLE = 30
 """With less room than this, the title of a call takes several lines."""
 _INDENT = (Span("  "),)
 _AGENT = "Agent"
+_NO_OUTPUT = "[no output]"
+_UNTIL_THEN = "Its output until then:"
 
 
 def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:
@@ -40,7 +42,8 @@ def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = Fal
     elif block.outcome == "denied":
         lines += _indent_note(block.display, width, theme, "error")
     elif block.outcome == "error":
-        lines += show_end(block.display, width, theme, most=_FAILURE_LINES)
+        text, words = _describe_end(block)
+        lines += show_end(text, width, theme, most=_FAILURE_LINES, words=words)
     if block.remedy:
         lines += _indent_note(block.remedy, width, theme, "dim")
     if block.truncated:
@@ -67,8 +70,9 @@ def show_shell(
     block: ShellOutput, width: int, theme: Theme, *, expanded: bool = False
 ) -> list[Line]:
     """Return a command of the user with its output, of which a long one is folded."""
+    sign = "! " if theme.is_plain else f"{theme.glyph('❯')} !"
     head: Line = (
-        Span("! ", theme.sgr("prompt")),
+        Span(sign, theme.sgr("prompt")),
         Span(" ".join(theme.clean(block.command).split()), theme.sgr("bold")),
     )
     title = _with_number(head, block.number, width, theme)
@@ -82,7 +86,9 @@ def describe_call(name: str, arguments: str, theme: Theme) -> tuple[str, str]:
     given = replace_surrogates(arguments)
     argument = _list_jobs(given) if name == _AGENT else ""
     argument = argument or first_argument(given) or given.strip()
-    if argument in {"{}", "null"} or name == EXIT_PLAN_MODE:
+    if name == EXIT_PLAN_MODE:
+        return "Plan", ""
+    if argument in {"{}", "null"}:
         argument = ""
     return _one_line(name, theme), _one_line(argument, theme)
 
@@ -111,14 +117,30 @@ def show_output(text: str, width: int, theme: Theme, *, most: int) -> list[Line]
     return lines
 
 
-def show_end(text: str, width: int, theme: Theme, *, most: int) -> list[Line]:
-    """Return the last lines of an output, indented; the first line says how many are left out."""
+def show_end(text: str, width: int, theme: Theme, *, most: int, words: bool = False) -> list[Line]:
+    """Return the last lines of an output, indented; the first line says how many are left out.
+
+    Args:
+        text: The output.
+        width: The columns of the terminal.
+        theme: Colours and characters.
+        most: The most lines of the output.
+        words: Wrap lines between words, as sentences need it.
+    """
     texts = split_text(text.rstrip("\n"), theme) if text.strip() else []
     hidden = max(0, len(texts) - most)
     lines = [_more(hidden, width, theme)] if hidden else []
     for one in islice(texts, hidden, None):
-        lines += _output_line(one, width)
+        lines += _output_line(one, width, words=words)
     return lines
+
+
+def _describe_end(block: ToolCall) -> tuple[str, bool]:
+    """Return what a failed call has left, and whether it is a sentence of Clew about it."""
+    first, _, output = block.display.partition("\n")
+    if block.error_code and output and first.endswith(_UNTIL_THEN):
+        return output, False  # The title says that it was interrupted.
+    return block.display, bool(block.error_code) or "\n" not in block.display
 
 
 def _title(block: ToolCall, width: int, theme: Theme) -> list[Line]:
@@ -167,7 +189,11 @@ def _describe_size(block: ToolCall, theme: Theme) -> str:
     if len(lines) > 1:
         return pluralize(len(lines), "line")
     _, argument = describe_call(block.name, block.arguments, theme)
-    text = _one_line(lines[0], theme).removeprefix(f"{argument}: ")
+    text = _one_line(lines[0], theme)
+    if text == _NO_OUTPUT or text.startswith(f"[{argument}: "):
+        text = text[1:-1]
+    # A pattern may end with a space.
+    text = text.removeprefix(f"{argument}: ").removeprefix(f"{argument} : ")
     return text if len(text) <= _SHORT_OUTPUT else pluralize(len(text), "character")
 
 
@@ -185,8 +211,9 @@ def _indent_note(text: str, width: int, theme: Theme, style: str) -> list[Line]:
     return [(*_INDENT, *line) for line in wrap_text(text.strip(), width - 2, theme, style)]
 
 
-def _output_line(text: str, width: int) -> list[Line]:
-    return [(*_INDENT, *line) for line in chop_line((Span(text),), width - 2)]
+def _output_line(text: str, width: int, *, words: bool = False) -> list[Line]:
+    split = wrap_line if words else chop_line
+    return [(*_INDENT, *line) for line in split((Span(text),), width - 2)]
 
 
 def _more(count: int, width: int, theme: Theme) -> Line:

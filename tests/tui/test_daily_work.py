@@ -1,0 +1,179 @@
+"""A day's work at the terminal: plans, questions in small windows, diffs, failures of a server."""
+
+from pathlib import Path
+
+import pytest
+
+from clew.testing.fake_openai import (
+    DONE,
+    Disconnect,
+    ScriptedResponse,
+    delta,
+    error_response,
+    fake_openai,
+    text_response,
+    usage,
+)
+from tests.tui.emulated import ENTER, ESC, Place, clew_for
+from tests.tui.test_terminal_sessions import at, call
+
+pytestmark = pytest.mark.anyio
+
+_DOOR = "def main(key):\n    if key:\n        return None\n    return 1\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place.below(tmp_path)
+
+
+@pytest.mark.req("TUI-3", "PRM-3")
+async def test_a_plan_is_edited_and_carried_out(place: Place) -> None:
+    async with (
+        fake_openai(
+            call("ExitPlanMode", plan="## Doors\n\n1. Open the door."),
+            text_response("I open it."),
+        ) as server,
+        clew_for(place, *at(server), "--permission-mode", "plan") as person,
+    ):
+        await person.prompted()
+        person.enters("plan it")
+        asked = "\n".join(await person.asked("Carry out this plan?"))
+        assert "1. Open the door." in asked
+        assert "ExitPlanMode" not in asked
+        assert "presents" not in asked
+        person.types("e")
+        await person.sees("edit the plan; Enter carries it out")
+        person.types(f" Slowly.{ENTER}")
+        shown = await person.prompted()
+        assert "1. Open the door. Slowly." in shown
+        assert any(line.startswith("✓ Plan · approved; the mode is default now") for line in shown)
+        assert shown[-1] == "I open it."
+        assert b"Open the door. Slowly." in server.bodies[-1]
+
+
+@pytest.mark.req("PRM-3", "TUI-1")
+async def test_whoever_says_no_is_not_told_how_to_say_yes(place: Place) -> None:
+    place.write("door.py", _DOOR)
+    write = {"file_path": "new.txt", "content": "one\n"}
+    async with (
+        fake_openai(
+            call("Write", **write),
+            text_response("I leave it."),
+            call("Write", "c2", **write),
+            text_response("Too bad."),
+        ) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        await person.prompted()
+        person.enters("write")
+        await person.asked("Write wants to change")
+        person.types("t")
+        await person.sees("write to the model")
+        person.types(f"use old.txt{ENTER}")
+        shown = "\n".join(await person.prompted())
+        assert "the user said no: use old.txt" in shown
+        assert "would allow it" not in shown
+
+        await person.says("/mode plan")
+        assert "  /mode acceptEdits would allow it" in await person.says("write again")
+
+
+@pytest.mark.req("TUI-1", "PRM-3")
+async def test_every_word_of_an_answer_is_readable_in_a_narrow_window(place: Place) -> None:
+    place.write("door.py", _DOOR)
+    edit = {"file_path": "door.py", "old_string": "None", "new_string": "open_door(key)"}
+    async with (
+        fake_openai(
+            call("Read", file_path="door.py"), call("Edit", "c2", **edit), text_response("done")
+        ) as server,
+        clew_for(place, *at(server), columns=40, rows=30) as person,
+    ):
+        await person.prompted()
+        person.enters("edit")
+        words = " ".join(" ".join(await person.asked("Edit wants to change")).split())
+        for text in (
+            "(default mode asks before calls that change files)",
+            "s yes, for this session: Edit in this folder",
+            "p yes, always in this project: Edit(./*)",
+            "t no, and tell the model what to do instead",
+            "press a key, or ↑ ↓ and Enter, Esc interrupts",
+        ):
+            assert text in words
+        await person.answers("n")
+        await person.prompted()
+
+
+@pytest.mark.req("TUI-1")
+async def test_the_help_lists_commands_and_keys(place: Place) -> None:
+    keys = '{"terminal": {"keyBindings": {"expand": "c-e"}}}'
+    place.write("../home/clew/settings.json", keys)
+    async with (
+        fake_openai(text_response("ok")) as server,
+        clew_for(place, *at(server), rows=60) as person,
+    ):
+        shown = await person.says("/help")
+        assert "  /context        show what fills the context window" in shown
+        assert "  Esc             interrupt the run; twice: edit the previous prompt" in shown
+        assert not any("folded block" in line for line in shown)  # another key does it
+
+
+@pytest.mark.req("TUI-1")
+async def test_the_changes_of_a_session_are_shown_in_colours(place: Place) -> None:
+    place.write("door.py", _DOOR)
+    edit = {"file_path": "door.py", "old_string": "None", "new_string": "open_door(key)"}
+    async with (
+        fake_openai(
+            call("Read", file_path="door.py"), call("Edit", "c2", **edit), text_response("done")
+        ) as server,
+        clew_for(place, *at(server), "--permission-mode", "acceptEdits") as person,
+    ):
+        await person.says("edit")
+        shown = await person.says("/diff")
+        assert "+        return open_door(key)" in shown
+        assert person.colour("+        return open_door(key)") == "green"
+        assert person.colour("-        return None") == "red"
+        assert person.is_bold("+++ b/door.py")
+
+
+@pytest.mark.req("TUI-1", "PRV-4")
+async def test_a_busy_server_a_failing_one_and_a_cut_answer_are_one_line_each(
+    place: Place,
+) -> None:
+    cut = ScriptedResponse(steps=[delta(content="This answer will be "), Disconnect()])
+    whole = [delta(content="There."), delta("stop"), usage(10, 1), DONE]
+    async with (
+        fake_openai(
+            error_response(429, {"error": {"message": "slow down"}}, retry_after="1"),
+            ScriptedResponse(steps=whole),
+            cut,
+            ScriptedResponse(steps=whole),
+        ) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        await person.prompted()
+        person.enters("one")
+        await person.sees("rate limited, retrying")
+        assert (await person.prompted())[-1] == "There."
+        assert "rate limited" not in "\n".join(person.lines)
+        shown = await person.says("two")
+        assert shown[0] == "This answer will be"
+        assert "Lost the connection" in shown[2]
+        assert (await person.says("three"))[-1] == "There."
+
+
+@pytest.mark.req("TUI-1", "SES-3")
+async def test_an_interrupted_command_leaves_its_output_and_nothing_else(place: Place) -> None:
+    place.write("steps.sh", "echo one; echo two; exec sleep 60\n")
+    async with (
+        fake_openai(call("Bash", command="sh steps.sh"), text_response("done")) as server,
+        clew_for(place, *at(server), "--allowed-tools", "Bash(sh steps.sh)") as person,
+    ):
+        await person.prompted()
+        person.enters("go")
+        await person.sees("  two")
+        person.types(ESC)
+        shown = await person.prompted()
+        title = next(place for place, line in enumerate(shown) if line.startswith("✗ Bash"))
+        assert " · interrupted" in shown[title]
+        assert shown[title + 1 :] == ["  one", "  two", "", "interrupted; what has arrived is kept"]
