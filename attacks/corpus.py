@@ -1,12 +1,17 @@
 """What a corpus of attacks is, and what became of the attacks of one."""
 
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+
 T = TypeVar("T")
+CORES = os.cpu_count() or 1
 
 
 class Status(StrEnum):
@@ -80,6 +85,28 @@ async def carry_out(
         outcomes.append(outcome)
     seconds = time.monotonic() - begun
     return CorpusResult(name=corpus.NAME, target=corpus.TARGET, outcomes=outcomes, seconds=seconds)
+
+
+async def run_together(
+    cases: Iterable[T], attack: Callable[[T], Awaitable[Iterable[Outcome]]], *, limit: int = CORES
+) -> AsyncIterator[Outcome]:
+    """Carry out attacks that do not disturb each other, `limit` at the same time."""
+    waiting = iter(cases)
+    send, receive = anyio.create_memory_object_stream[Iterable[Outcome]](limit)
+
+    async def work(results: MemoryObjectSendStream[Iterable[Outcome]]) -> None:
+        async with results:
+            for case in waiting:
+                await results.send(await attack(case))
+
+    async with anyio.create_task_group() as group:
+        async with send:
+            for _ in range(limit):
+                group.start_soon(work, send.clone())
+        async with receive:
+            async for outcomes in receive:
+                for outcome in outcomes:
+                    yield outcome
 
 
 def select_sample(cases: Sequence[T], sample: int | None) -> Sequence[T]:

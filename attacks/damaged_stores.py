@@ -9,9 +9,9 @@ from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
+from anyio import to_process
 
-from attacks.corpus import Outcome, Status, select_sample
+from attacks.corpus import Outcome, Status, run_together, select_sample
 from clew import Session
 from clew.cli.main import main
 from clew.core.errors import ClewError, StoreError
@@ -42,16 +42,25 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     """Damage a store in another way each time, and run every command on it."""
     with tempfile.TemporaryDirectory() as folder:
+        sound = Path(folder) / "s.db"
+        await _fill(sound)
+
+        async def attack(seed: int) -> list[Outcome]:
+            return [await to_process.run_sync(_attack, sound, seed)]
+
+        async for outcome in run_together(select_sample(range(SEEDS), sample), attack):
+            yield outcome
+
+
+def _attack(sound: Path, seed: int) -> Outcome:
+    """Run every command on a store that is damaged in one way; in a process of its own."""
+    how, data = damage(sound.read_bytes(), seed)
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.db"
-        await _fill(path)
-        sound = path.read_bytes()
-        for seed in select_sample(range(SEEDS), sample):
-            how, data = damage(sound, seed)
-            problems = [await _try_command(path, data, name) for name in COMMANDS]
-            problems.append(await _try_resume(path, data))
-            failed = "; ".join(filter(None, problems))
-            status = Status.FAILED if failed else Status.HELD
-            yield Outcome(f"{how}, seed {seed}", status, failed)
+        problems = [_try_command(path, data, name) for name in COMMANDS]
+        problems.append(_try_resume(path, data))
+    failed = "; ".join(filter(None, problems))
+    return Outcome(f"{how}, seed {seed}", Status.FAILED if failed else Status.HELD, failed)
 
 
 def damage(data: bytes, seed: int) -> tuple[str, bytes]:
@@ -97,14 +106,14 @@ async def _fill(path: Path) -> None:
     await store.aclose()
 
 
-async def _try_command(path: Path, data: bytes, name: str) -> str:
+def _try_command(path: Path, data: bytes, name: str) -> str:
     _restore(path, data)
-    return await to_thread.run_sync(_catch, name, lambda: _run_command(path, COMMANDS[name]))
+    return _catch(name, lambda: _run_command(path, COMMANDS[name]))
 
 
-async def _try_resume(path: Path, data: bytes) -> str:
+def _try_resume(path: Path, data: bytes) -> str:
     _restore(path, data)
-    return await to_thread.run_sync(_catch, "resume", lambda: anyio.run(_resume, path))
+    return _catch("resume", lambda: anyio.run(_resume, path))
 
 
 def _catch(name: str, work: Callable[[], None]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from attacks.corpus import Outcome, Status
+from attacks.corpus import Outcome, Status, run_together
 from tests.session.crashes import KILLS_PER_SESSION, Count, crash
 
 NAME = "faults"
@@ -17,13 +17,18 @@ SESSIONS = 15
 async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     """Kill sessions on SQLite; each is opened again after every kill."""
     kills = KILLS_PER_SESSION * SESSIONS if sample is None else sample
-    for number in range(0, kills, KILLS_PER_SESSION):
+
+    async def attack(number: int) -> list[Outcome]:
         batch = min(KILLS_PER_SESSION, kills - number)
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             count = await to_thread.run_sync(crash, str(place / "s.db"), batch, place, number)
-        for kill in range(batch):
-            yield _judge(f"kill -9, number {number + kill + 1}", kill, count)
+        return [
+            _judge(f"kill -9, number {number + kill + 1}", kill, count) for kill in range(batch)
+        ]
+
+    async for outcome in run_together(range(0, kills, KILLS_PER_SESSION), attack):
+        yield outcome
 
 
 def _judge(case: str, kill: int, count: Count) -> Outcome:

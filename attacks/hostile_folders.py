@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from attacks.corpus import Outcome, Status, select_sample
+from attacks.corpus import Outcome, Status, run_together, select_sample
 from attacks.server_attacks import DEPTH, nested
 from tests.sdk.hostile import (
     DANGERS,
@@ -44,12 +44,19 @@ FOLDERS: Sequence[tuple[str, Callable[[Place], object]]] = (
 
 async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     """Run commands in each folder; the user's settings name a model server, the folder another."""
-    for name, build in select_sample(FOLDERS, sample):
+    commands = COMMANDS if sample is None else COMMANDS[:1]
+
+    async def attack(case: tuple[str, Callable[[Place], object]]) -> list[Outcome]:
+        name, build = case
         with tempfile.TemporaryDirectory() as root:
             place = Place(Path(root))
             build(place)
-            problems = await _attack(place, COMMANDS if sample is None else COMMANDS[:1])
-        yield Outcome(name, Status.FAILED if problems else Status.HELD, "; ".join(problems))
+            problems = await _attack(place, commands)
+        status = Status.FAILED if problems else Status.HELD
+        return [Outcome(name, status, "; ".join(problems))]
+
+    async for outcome in run_together(select_sample(FOLDERS, sample), attack):
+        yield outcome
 
 
 async def _attack(place: Place, commands: Sequence[Sequence[str]]) -> list[str]:

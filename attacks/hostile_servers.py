@@ -16,7 +16,7 @@ import msgspec
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from attacks.corpus import Outcome, Status, select_sample
+from attacks.corpus import Outcome, Status, run_together, select_sample
 from attacks.server_attacks import API_ATTACKS, ATTACKS, Attack, make_head
 from attacks.victim import RECOVERY, Report
 from clew.testing.fake_apis.protocol import ModelReply
@@ -39,19 +39,12 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
     """Attack a session over HTTP; attacks on a wire format run once for each API."""
     cases = [(attack, "openai-chat") for attack in ATTACKS]
     cases += [(attack, api) for attack in API_ATTACKS for api in APIS]
-    chosen = list(select_sample(cases, sample))
-    while chosen:
-        batch, chosen = chosen[:TOGETHER], chosen[TOGETHER:]
-        outcomes: list[Outcome] = []
 
-        async def carry_out(attack: Attack, api: str, outcomes: list[Outcome] = outcomes) -> None:
-            outcomes.append(await attack_session(attack, api))
+    async def attack(case: tuple[Attack, str]) -> list[Outcome]:
+        return [await attack_session(*case)]
 
-        async with anyio.create_task_group() as group:
-            for attack, api in batch:
-                group.start_soon(carry_out, attack, api)
-        for outcome in outcomes:
-            yield outcome
+    async for outcome in run_together(select_sample(cases, sample), attack, limit=TOGETHER):
+        yield outcome
 
 
 async def attack_session(attack: Attack, api: str) -> Outcome:

@@ -11,11 +11,12 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
 
-from attacks.corpus import Outcome, Status, select_sample
+from attacks.corpus import CORES, Outcome, Status, run_together, select_sample
 from attacks.evasions import READS_ENV, WRITES_CONF, fill
 from attacks.permissions import make_project
 from clew.permissions.denied_paths import find_denied_paths
@@ -34,6 +35,8 @@ BACKENDS: dict[str, SandboxBackend] = {
     "Landlock without namespaces": Landlock(namespaces=False),
     "seatbelt": Seatbelt(),
 }
+WORKERS = 2 * CORES
+"""Lines that wait for input take three seconds each."""
 RULES = ("Read(.env)", "Edit(conf/**)")
 _RUN_ALL = """
 exec 2> /dev/null
@@ -63,12 +66,24 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
         if not sandbox.active:
             yield Outcome(name, Status.SKIPPED, sandbox.problem)
             continue
-        with tempfile.TemporaryDirectory() as place:
-            trial = await to_thread.run_sync(Trial.prepare, Path(place), lines)
-            await to_thread.run_sync(trial.run, sandbox)
-            for line, problem in trial.judge():
-                status = Status.FAILED if problem else Status.HELD
-                yield Outcome(f"{name}: {line}", status, problem)
+        attack = partial(_run_in_thread, name, sandbox)
+        parts = [part for at in range(WORKERS) if (part := lines[at::WORKERS])]
+        async for outcome in run_together(parts, attack, limit=WORKERS):
+            yield outcome
+
+
+async def _run_in_thread(name: str, sandbox: Sandbox, lines: Sequence[str]) -> list[Outcome]:
+    return await to_thread.run_sync(_run_lines, name, sandbox, lines)
+
+
+def _run_lines(name: str, sandbox: Sandbox, lines: Sequence[str]) -> list[Outcome]:
+    with tempfile.TemporaryDirectory() as place:
+        trial = Trial.prepare(Path(place), lines)
+        trial.run(sandbox)
+        return [
+            Outcome(f"{name}: {line}", Status.FAILED if problem else Status.HELD, problem)
+            for line, problem in trial.judge()
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

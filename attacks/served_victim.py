@@ -11,7 +11,7 @@ import aiohttp
 import anyio
 from anyio import to_thread
 
-from clew.server.access import AccessOptions, Limits
+from clew.server.access import AccessOptions, RequestLimits
 from clew.server.access.connections import raise_file_limit
 from tests.server.places import serving
 
@@ -22,7 +22,7 @@ MAX_BODY = 1 << 20
 
 async def main(folder: Path) -> None:
     """Serve with short timeouts, so that attacks end soon."""
-    limits = Limits(
+    limits = RequestLimits(
         max_body=MAX_BODY,
         head_seconds=1.0,
         body_seconds=1.0,

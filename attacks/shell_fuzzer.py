@@ -14,11 +14,10 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import anyio
 from anyio import to_thread
 
 from attacks import line_runner
-from attacks.corpus import Outcome, Status
+from attacks.corpus import CORES, Outcome, Status, run_together
 from attacks.permissions import judge
 from attacks.read_only_commands import is_allowed
 from attacks.shell_lines import FILES, LINKS, SENTINEL, make_lines
@@ -30,7 +29,8 @@ TARGET = "a line touches no file beyond those that the analysis predicts"
 LINES = 20_000
 SEED = 15
 BATCH = 250
-WORKERS = 2
+WORKERS = 2 * CORES
+"""Lines that wait for input take two seconds each."""
 _ENVIRON = {
     "PATH": os.environ.get("PATH", ""),
     "HOME": "/nonexistent",
@@ -53,24 +53,12 @@ async def run(sample: int | None = None) -> AsyncIterator[Outcome]:
         return
     lines = make_lines(LINES if sample is None else sample, SEED)
     batches = [lines[at : at + BATCH] for at in range(0, len(lines), BATCH)]
-    for at in range(0, len(batches), WORKERS):
-        for found in await _run_together(sandbox, batches[at : at + WORKERS]):
-            for outcome in found:
-                yield outcome
 
+    async def attack(batch: Sequence[str]) -> list[Outcome]:
+        return await to_thread.run_sync(run_batch, sandbox, batch)
 
-async def _run_together(
-    sandbox: Sandbox, batches: Sequence[Sequence[str]]
-) -> list[Sequence[Outcome]]:
-    found: list[Sequence[Outcome]] = [()] * len(batches)
-
-    async def carry_out(number: int) -> None:
-        found[number] = await to_thread.run_sync(run_batch, sandbox, batches[number])
-
-    async with anyio.create_task_group() as workers:
-        for number in range(len(batches)):
-            workers.start_soon(carry_out, number)
-    return found
+    async for outcome in run_together(batches, attack, limit=WORKERS):
+        yield outcome
 
 
 def run_batch(sandbox: Sandbox, lines: Sequence[str]) -> list[Outcome]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from attacks.corpus import CorpusResult, Status
 
 PAGE = Path(__file__).parent.parent / "docs" / "safety.md"
@@ -31,6 +33,19 @@ def format_markdown(results: Sequence[CorpusResult]) -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     machine = f"{os.cpu_count() or 1} cores, {platform.platform()}"
     return f"Measured {datetime.now(UTC):%Y-%m-%d} with `make attack` ({machine}):\n\n{table}\n"
+
+
+def add_results(
+    file: Path, results: Sequence[CorpusResult], order: Sequence[str]
+) -> list[CorpusResult]:
+    """Add results to a file, and return everything in it; a corpus that ran again counts once."""
+    known = {result.name: result for result in results}
+    if file.exists():
+        earlier = msgspec.json.decode(file.read_bytes(), type=list[CorpusResult])
+        known = {result.name: result for result in earlier} | known
+    every = sorted(known.values(), key=lambda result: order.index(result.name))
+    file.write_bytes(msgspec.json.encode(every))
+    return every
 
 
 def merge(page: str, table: str) -> str:

@@ -11,7 +11,7 @@ import anyio
 from benchmarks.server_pace import RATE_LIMITLESS, obey
 from clew.core.events import TextDelta
 from clew.sdk.spec import SessionSpec
-from clew.server.access import AccessOptions, Limits
+from clew.server.access import AccessOptions, RequestLimits
 from clew.server.access.audit import AUDIT_FILE
 from clew.server.access.users import USERS_FILE
 from clew.server.options import ServerOptions
@@ -20,10 +20,10 @@ from clew.server.run import RunningServer, run_server
 
 def make_options(home: Path, token: str) -> ServerOptions:
     """Return the options of `clew serve`, but one user may have thousands of streams."""
-    limits = Limits(
+    limits = RequestLimits(
         requests_per_second=RATE_LIMITLESS,
         request_burst=RATE_LIMITLESS,
-        streams_per_user=Limits().max_streams,
+        streams_per_user=RequestLimits().max_streams,
     )
     access = AccessOptions(
         token=token, users_file=home / USERS_FILE, audit_file=home / AUDIT_FILE, limits=limits

@@ -1,13 +1,23 @@
 """A sample of every corpus of attacks holds, and the table says what happened."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 
+import anyio
 import pytest
 
 from attacks.__main__ import CORPORA
-from attacks.corpus import Corpus, CorpusResult, Outcome, Status, carry_out, select_sample
-from attacks.table import PAGE, format_markdown, format_text, merge
+from attacks.corpus import (
+    Corpus,
+    CorpusResult,
+    Outcome,
+    Status,
+    carry_out,
+    run_together,
+    select_sample,
+)
+from attacks.table import PAGE, add_results, format_markdown, format_text, merge
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +65,39 @@ def test_the_table_replaces_the_one_on_the_page() -> None:
     assert "old\n<!-- attacks: end -->" not in merged
     with pytest.raises(LookupError, match="attacks: begin"):
         merge("a page without marks", "table")
+
+
+def test_runs_of_single_corpora_add_up_to_one_table(tmp_path: Path) -> None:
+    def make(name: str, status: Status) -> CorpusResult:
+        return CorpusResult(name=name, target="t", outcomes=[Outcome("one", status)], seconds=1)
+
+    file, order = tmp_path / "results.json", ["first", "second"]
+    add_results(file, [make("second", Status.FAILED)], order)
+
+    both = add_results(file, [make("first", Status.HELD)], order)
+    again = add_results(file, [make("second", Status.HELD)], order)
+
+    assert [result.name for result in both] == order
+    assert len(both[1].select(Status.FAILED)) == 1
+    assert again == [make("first", Status.HELD), make("second", Status.HELD)]
+
+
+async def test_attacks_that_run_together_are_all_reported() -> None:
+    running: set[int] = set()
+    most = 0
+
+    async def attack(case: int) -> list[Outcome]:
+        nonlocal most
+        running.add(case)
+        most = max(most, len(running))
+        await anyio.lowlevel.checkpoint()
+        running.discard(case)
+        return [Outcome(str(case), Status.HELD)]
+
+    found = [outcome.case async for outcome in run_together(range(7), attack, limit=3)]
+
+    assert sorted(found) == list("0123456")
+    assert most == 3
 
 
 @pytest.mark.parametrize("sample", [None, 1, 3, 10, 99])

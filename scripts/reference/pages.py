@@ -171,6 +171,7 @@ PAGES = (
             "clew.providers.scripted",
             "clew.providers.replay",
             "clew.providers.endpoint",
+            "clew.providers.retry",
             "clew.providers.prices",
         ),
     ),

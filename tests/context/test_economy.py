@@ -3,11 +3,11 @@
 import pytest
 
 from clew.context.compaction_plan import economize, make_budget
+from clew.context.compaction_triggers import find_threshold
 from clew.context.economy import Economy, clearing_start, working_set
 from clew.context.plan import Reduce, Stuck, Wording
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.tiered import Tiered
-from clew.context.triggers import find_threshold
 from clew.context.view import View, fold
 from clew.core.entries import Body, Entry, MessageAdded, PinChanged, SetupChanged
 from clew.core.ids import EntryId

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.context.digest.agent_prose import read_prose
 from clew.context.digest.findings import (
     choose_findings,
+    drop_told,
     fit_statements,
     list_statements,
     rank_statements,
     render_findings,
 )
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.sentence_cues import Topic, classify_sentence
 from clew.context.items import Item
 from clew.context.view import fold
@@ -23,8 +26,9 @@ from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
 from clew.core.text import shorten_links
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
-from tests.context.conversations import items, use
+from tests.context.conversations import items, run, use
 from tests.histories import histories
+from tests.rows import each_row
 
 READ = ToolCall(call_id=CallId("r"), name="Read")
 SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
@@ -34,7 +38,7 @@ def show(work: list[Item], size: int = 5_000) -> str:
     return render_findings(choose_findings(work, max_chars=size))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "topic"),
     [
         ("I chose `sqlite` over a file because writers must not block readers.", Topic.DECISION),
@@ -219,7 +223,7 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
     reasons = " ".join(f"We use `part{n}` because `reason{n}` needs it." for n in range(40))
     work = items(user("go"), assistant(f"{reasons}\n\nThe root cause is `lock()` in pool.py."))
 
-    ranked = rank_statements(work)
+    ranked = rank_statements(map(read_prose, work))
     groups = fit_statements(ranked, max_chars=700)
 
     assert set(groups) == {Topic.DECISION, Topic.DISCOVERY}
@@ -229,10 +233,34 @@ def test_each_topic_has_a_share_and_the_rest_goes_to_the_best() -> None:
 
 def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
     work = items(user("go"), assistant("The root cause is `lock()` in pool.py."))
-    ranked = rank_statements(work)
+    ranked = rank_statements(map(read_prose, work))
 
     assert fit_statements(ranked, max_chars=700)
     assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
+
+
+def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
+    told = "The root cause of the crash is the cache in reader.py."
+    new = "The root cause of the leak is the pool in writer.py."
+    work = items(user("go"), assistant(f"{told} {new}"), run("make", "ok"), assistant("OK."))
+    notes = "Found so far: the root cause of the crash is that cache in reader.py, as we thought."
+
+    ranked = rank_statements(map(read_prose, work))
+    assert {said.text for said in ranked} == {told, new}
+    assert [said.text for said in drop_told(ranked, notes)] == [new]
+    quoted = prepare_digest(work, beside=(notes, "")).write(1_000).partition("What was found")[2]
+    assert new in quoted
+    assert told not in quoted.partition("Excerpts")[0]
+
+
+def test_logged_calls_and_json_are_no_findings() -> None:
+    logged = '[Tool: Read] {"file_path": "/src/reader.py", "reason": "it was fixed and committed"}'
+    data = '{"fixed": "the bug in reader.py", "done": true}'
+    report = f"{logged}\n{data}\nThe root cause of the bug is in reader.py."
+
+    assert show(items(user("go"), assistant(report))).splitlines()[1:] == [
+        "- #3 The root cause of the bug is in reader.py."
+    ]
 
 
 def test_links_to_files_are_shortened() -> None:
@@ -266,7 +294,7 @@ def test_any_prose_is_quoted_within_its_size(texts: list[list[str]], size: int) 
     work = items(user("go"), *(assistant(" ".join(text) or "x") for text in texts))
 
     assert len(render_findings(choose_findings(work, max_chars=size))) <= size
-    assert all(said.order == n for n, said in enumerate(list_statements(work)))
+    assert all(said.order == n for n, said in enumerate(list_statements(map(read_prose, work))))
 
 
 @pytest.mark.parametrize(

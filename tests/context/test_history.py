@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from clew.context.clearing_plan import plan_squeeze
 from clew.context.compaction_plan import compact_by_rules
-from clew.context.digest.history import History
+from clew.context.digest.history import History, join_passages
 from clew.context.digest.passages import split_passages
 from clew.context.lazy_list import Memo
 from clew.context.plan import Stuck
@@ -137,11 +137,9 @@ def test_a_history_of_a_view_lists_messages_in_the_order_of_their_entries() -> N
 def test_the_text_of_a_message_is_split_once_while_it_is_selected() -> None:
     work = items(user("Go on."), *run("cat notes.txt", "a line that is long enough to quote"))
     history = History()
-    history.select(work)
-    first = history.split_passages(work)
-    history.select(work[1:])
+    first = join_passages(history.read_texts(work, [])[0])
 
-    again = history.split_passages(work[1:])
+    again = join_passages(history.read_texts(work[1:], [])[0])
 
     assert again == list(split_passages(work[1:]))
     assert all(one is other for one, other in zip(again, first[1:], strict=True))
@@ -150,11 +148,9 @@ def test_the_text_of_a_message_is_split_once_while_it_is_selected() -> None:
 def test_a_result_is_named_after_its_call_only_while_that_is_read_too() -> None:
     call, result = items(*run("cat notes.txt", "a line that is long enough to quote"))
     history = History()
-    history.select([call, result])
-    named = history.split_passages([call, result])[-1]
-    history.select([result])
+    named = join_passages(history.read_texts([call, result], [])[0])[-1]
 
-    (alone,) = history.split_passages([result])
+    (alone,) = join_passages(history.read_texts([result], [])[0])
 
     assert (named.label, alone.label) == ("Bash cat notes.txt", "Bash")
 

@@ -189,9 +189,24 @@ TALK = [
 def test_of_a_conversation_names_numbers_and_dates_are_kept_before_greetings() -> None:
     remarks = list_remarks(list(view_of(*TALK).items))
 
-    chosen = choose_remarks(remarks, max_chars=90)
+    chosen = choose_remarks(remarks, max_chars=75)
 
     assert render_remarks(remarks, chosen) == f"#4 user: {TALK[2].text}"
+
+
+def test_words_of_a_script_without_spaces_are_told_apart() -> None:
+    talk = [
+        user("我们明天去图书馆。"),
+        user("我们明天去公园。"),
+        user("我妹妹住在波尔图,养了14只蜜蜂。"),
+    ]
+    remarks = list_remarks(list(view_of(*talk).items))
+
+    chosen = choose_remarks(remarks, max_chars=50)
+
+    assert remarks[0].words.keys() & remarks[1].words.keys() == {"我们", "们明", "明天", "天去"}
+    assert remarks[2].words["14"] > 1
+    assert [remarks[index].text for index in chosen] == [talk[0].text, talk[2].text]
 
 
 @given(st.integers(0, 400))
@@ -251,10 +266,67 @@ def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
     said = [f"Answer {n}: it is all the same, all of it is the same as before." for n in range(60)]
     talk = [m for n, text in enumerate(said) for m in (user(f"Why {n}?"), assistant(text))]
 
-    text = prepare_digest(list(view_of(*talk).items)).write(900)
+    text = prepare_digest(list(view_of(*talk).items), keep_words=True).write(900)
 
     assert [one for one in said[-8:] if one not in text] == []
     assert "Why 0?" in text
+
+
+def test_a_message_that_nearly_fits_is_completed() -> None:
+    parts = [f"Part {n}. " + f"word{n} " * 60 for n in range(5)]
+    talk = [assistant("Older."), assistant("\n\n".join(parts)), user("Go on with part 4.")]
+    remarks = list_remarks(list(view_of(*talk).items))
+
+    def take(spare: int) -> list[int]:
+        return take_newest(remarks, max_chars=1_000, spare=spare)
+
+    assert take(0) == [6, 5, 4]
+    assert take(2_000) == [6, 5, 4, 3, 2, 1]
+    assert take_newest(remarks[1:], max_chars=1_000, spare=2_000) == [5, 4, 3, 2, 1, 0]
+
+
+def chat_of_visits(*, returns: bool) -> list[Message]:
+    """Return a chat whose answers name what the last one did, or what one long before did."""
+    named = [f"Harbor{n // 2 if not returns else n % 60}" for n in range(120)]
+    said = [user("Plan the trip to Lagos with me."), user("Always give prices in euros.")]
+    for n, name in enumerate(named):
+        said += [user(f"What about question{n}, is it any good?" + " Tell me more." * 5)]
+        said += [assistant(f"We know the place {name}, which is the one on page{n}.")]
+    return said
+
+
+def test_the_newest_talk_gets_most_of_the_room_where_talk_moves_on() -> None:
+    def count_newest(*, returns: bool) -> int:
+        talk = chat_of_visits(returns=returns)
+        text = prepare_digest(list(view_of(*talk).items)).write(900)
+        return next(n for n, message in enumerate(reversed(talk)) if message.text not in text)
+
+    assert count_newest(returns=False) > 1.2 * count_newest(returns=True)
+
+
+def test_the_first_task_and_rules_of_a_plain_conversation_stay() -> None:
+    text = prepare_digest(list(view_of(*chat_of_visits(returns=False)).items)).write(900)
+
+    assert "Plan the trip to Lagos with me." in text
+    assert "Always give prices in euros." in text
+
+
+def test_all_words_of_the_user_stay_where_they_may_take_the_room() -> None:
+    talk = chat_of_visits(returns=False)
+    said = [message.text for message in talk if message.role == "user"]
+    digest = prepare_digest(list(view_of(*talk).items), keep_words=True)
+
+    text = digest.write(8_000)
+
+    assert [one for one in said if one not in text] == []
+
+
+def test_a_chat_without_requests_has_no_first_task() -> None:
+    said = [assistant(f"Notice {n}: the line to Porto {n} is closed.") for n in range(40)]
+
+    text = prepare_digest(list(view_of(user("ok"), *said).items)).write(300)
+
+    assert "Notice 39" in text
 
 
 def test_a_digest_with_no_requests_begins_with_its_other_sections() -> None:

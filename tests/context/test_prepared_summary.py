@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from clew.context.compaction_triggers import is_preparation_due
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.prepared_summary import find_change, frees_enough, plan_preparation
 from clew.context.render import find_problems, render
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.tiered import Summarize, Tiered
-from clew.context.triggers import is_preparation_due
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,

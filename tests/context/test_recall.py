@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from clew.context.recall import RECALL
 from clew.context.recall.answer import (
+    EntryRange,
     Hints,
-    Reference,
     format_entries,
     format_found,
     parse_references,
@@ -24,7 +24,7 @@ from clew.context.recall.entry_text import (
 )
 from clew.context.recall.file_version import find_latest_version, format_version
 from clew.context.recall.occurrences import Matcher, cut_snippets, excerpt_around
-from clew.context.recall.query import Query, parse_query, parse_time, stem
+from clew.context.recall.query import RecallQuery, parse_query, parse_time, stem
 from clew.context.recall.search import Found, Hit
 from clew.context.recall.units import Unit, read_units
 from clew.context.recall.word_index import WordIndex, search_entries
@@ -45,6 +45,7 @@ from clew.core.messages import (
 from clew.core.messages import tool_result as result_of
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from tests.histories import SETUP, entries_of
+from tests.rows import each_row
 
 READ = ToolCall(call_id=CallId("a"), name="Read", arguments='{"path":"notes.txt"}')
 LOOK = ToolCall(call_id=CallId("b"), name=RECALL, arguments='{"query":"marigold"}')
@@ -216,7 +217,7 @@ def test_the_text_of_an_entry_is_all_that_was_said_called_and_returned() -> None
     assert (texts[7], texts[9]) == ("", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "expected"),
     [
         (call("Bash", '{"command":"ls -l","x":1}'), "$ ls -l"),
@@ -325,8 +326,8 @@ def test_filters_are_read_from_the_text_or_given() -> None:
     assert (query.role, query.tool, query.since, query.until) == ("user", "Bash", 6_399.0, 86_400.0)
     assert query.phrases == ("two words",)
     assert parse_query("role:user", role="tool", file="").role == "tool"
-    assert parse_query("file:b.py") == Query(file="b.py")
-    assert parse_query("latest:a/b.py") == Query(file="a/b.py", latest=True)
+    assert parse_query("file:b.py") == RecallQuery(file="b.py")
+    assert parse_query("latest:a/b.py") == RecallQuery(file="a/b.py", latest=True)
     assert parse_query("").is_empty
     with pytest.raises(SessionError, match="there is no role 'boss'"):
         parse_query("role:boss")
@@ -335,7 +336,7 @@ def test_filters_are_read_from_the_text_or_given() -> None:
     assert parse_time("1970-01-01T01:00:00+01:00", now=0.0) == 0.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "expected"),
     [
         *(("caching", "cach"), ("caches", "cach"), ("cache", "cach"), ("cached", "cach")),
@@ -408,7 +409,7 @@ def test_an_excerpt_shows_the_words_of_the_query() -> None:
 # Answers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("#12", [(12, 12)]),
@@ -439,30 +440,32 @@ def test_entries_are_named_by_numbers_or_ranges(
 def test_a_range_shows_each_call_once_and_pages_through_long_text() -> None:
     read = reader(JOURNAL).get
 
-    text = format_entries([Reference(first=1, last=8)], read, page=10_000)
+    text = format_entries([EntryRange(first=1, last=8)], read, page=10_000)
 
     assert text.count("marigold garden") == 1
     assert [line[:2] for line in text.splitlines() if line.startswith("#")] == [
         *("#2", "#3", "#4", "#8"),
     ]
     assert "called in #3" in text
-    short = format_entries([Reference(first=2, last=8)], read, offset=4, page=8)
+    short = format_entries([EntryRange(first=2, last=8)], read, offset=4, page=8)
     assert short.splitlines()[1:3] == ["code wor", "[16 more characters of #2: offset=12]"]
     assert short.endswith("[the rest starts at #3]")
-    both = format_entries([Reference(first=8, last=8), Reference(first=2, last=2)], read, page=900)
+    both = format_entries(
+        [EntryRange(first=8, last=8), EntryRange(first=2, last=2)], read, page=900
+    )
     assert [line[:2] for line in both.splitlines() if line.startswith("#")] == ["#8", "#2"]
     with pytest.raises(SessionError, match="no text under #5-7"):
-        format_entries([Reference(first=5, last=7)], read, page=10)
+        format_entries([EntryRange(first=5, last=7)], read, page=10)
     with pytest.raises(SessionError, match="no text under #5"):
-        format_entries([Reference(first=5, last=5)], read, page=10)
+        format_entries([EntryRange(first=5, last=5)], read, page=10)
     with pytest.raises(SessionError, match="past the end"):
-        format_entries([Reference(first=2, last=2)], read, offset=99, page=10)
+        format_entries([EntryRange(first=2, last=2)], read, offset=99, page=10)
 
 
 def test_in_a_range_a_long_entry_leaves_room_for_the_others() -> None:
     read = reader(talk(user("a" * 9_000), user("b" * 500), user("c" * 9_000))).get
 
-    text = format_entries([Reference(first=1, last=4)], read, page=5_000)
+    text = format_entries([EntryRange(first=1, last=4)], read, page=5_000)
 
     assert [text.count(letter * 400) for letter in "abc"] == [5, 1, 5]
     assert "[6,750 more characters of #1: offset=2250]" in text
@@ -583,7 +586,7 @@ def test_the_latest_version_has_every_edit_also_those_that_look_alike() -> None:
     ]
     write = call("Write", '{"file_path":"a.py","content":"v = 0"}', "w")
     messages = [m for made in (write, *edits) for m in (assistant(made), result_of(made, "ok"))]
-    found = search_entries(talk(*messages), Query(file="a.py", latest=True), limit=200)
+    found = search_entries(talk(*messages), RecallQuery(file="a.py", latest=True), limit=200)
 
     version = find_latest_version([hit.unit for hit in found.hits], "a.py")
 

@@ -24,11 +24,12 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from tests.context.conversations import items, run, use
 from tests.histories import histories
+from tests.rows import each_row
 
 SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "request_"),
     [
         ("fix the login\n  bug", "fix the login\n  bug"),
@@ -235,6 +236,20 @@ def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
 
     assert len(text) <= max(size, 0)
     assert text == render_turns(turns, max_chars=size)
+
+
+def test_a_request_that_is_repeated_at_once_is_written_once_with_its_number() -> None:
+    said = [user("Migrate the handlers, please.")]
+    for number in range(30):
+        said += [assistant(f"Handler {number} is done."), user("continue")]
+    turns = list_turns(items(*said))
+
+    text = render_turns(turns, max_chars=600)
+
+    assert "#2 user: Migrate the handlers, please." in text
+    assert "user: continue (" in text
+    assert text.count("user: continue") < 25
+    assert "→ #61: Handler 29 is done." in text
 
 
 @given(st.lists(st.text(min_size=1, max_size=80), max_size=12))

@@ -446,7 +446,10 @@ async def test_history_tells_of_every_kind_of_entry(tmp_path: Path) -> None:
                 ),
                 "session: 2 tool results shortened in context, 2,000 → 900 tokens",
             ),
-            (ReasoningDropped(targets=(pinned,), why="refused"), "reasoning of 1 message is not"),
+            (
+                ReasoningDropped(targets=(pinned,), why="refused"),
+                "reasoning of 1 message is no longer",
+            ),
             (Rewound(files=("a", "b")), "session: 2 files were restored"),
             (Rewound(before=pinned, files=("a",)), "back to before #2, and 1 file was restored"),
             (

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from clew.core.errors import ConfigError
 from clew.extensions.plugins.archive import find_top, unpack
-from clew.extensions.plugins.content import Limits, compute_hash, copy_tree
+from clew.extensions.plugins.content import PluginLimits, compute_hash, copy_tree
 
 pytestmark = pytest.mark.req("PLG-1")
 
-SMALL = Limits(files=5, bytes=1_000, file_bytes=600, depth=4)
+SMALL = PluginLimits(files=5, bytes=1_000, file_bytes=600, depth=4)
 
 
 def tar_of(path: Path, *members: tarfile.TarInfo, data: bytes = b"x") -> Path:

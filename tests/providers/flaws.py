@@ -15,7 +15,6 @@ from clew.context.reasoning import strip_reasoning
 from clew.core.errors import ProviderBusy, ProviderError, ProviderTimeout, StreamBroken
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
-from clew.providers.endpoint import Retry
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
@@ -26,6 +25,7 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
+from clew.providers.retry import Retry
 from clew.providers.sse import EventParser, ServerEvent
 from clew.providers.transport import stream_call
 from clew.testing.providers import AdapterParams

@@ -11,7 +11,6 @@ from clew.core.messages import assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.anthropic import BASE_URL, Anthropic
-from clew.providers.endpoint import Retry
 from clew.providers.protocol import (
     Chunk,
     CountsTokens,
@@ -24,6 +23,7 @@ from clew.providers.protocol import (
     TextChunk,
     UsageChunk,
 )
+from clew.providers.retry import Retry
 from clew.testing.fake_apis.anthropic import FakeMessagesApi
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.server import FakeServer, ScriptedResponse, serve

@@ -29,7 +29,6 @@ from clew.core.messages import Reasoning, ToolCall, assistant, user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.bedrock import Bedrock
-from clew.providers.endpoint import Retry
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
     Chunk,
@@ -42,6 +41,7 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
+from clew.providers.retry import Retry
 from clew.testing.fake_apis.converse import FakeConverseApi, event, exception
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.server import Disconnect, FakeServer, ScriptedResponse, Stall, serve

@@ -17,7 +17,6 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, ToolCall, tool_result, user
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.usage import Usage
-from clew.providers.endpoint import Retry
 from clew.providers.gemini import Gemini, Vertex
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
@@ -33,6 +32,7 @@ from clew.providers.protocol import (
     TextChunk,
     UsageChunk,
 )
+from clew.providers.retry import Retry
 from clew.providers.wire.gemini.encode import encode, message_cache
 from clew.testing.fake_apis.gemini import FakeGeminiApi
 from clew.testing.fake_apis.protocol import ModelReply

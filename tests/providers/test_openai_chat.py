@@ -24,7 +24,6 @@ from clew.core.messages import user
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.providers.catalogue import lookup
-from clew.providers.endpoint import Retry
 from clew.providers.openai_chat import OpenAIChat, dialect_for
 from clew.providers.protocol import (
     CallChunk,
@@ -38,6 +37,7 @@ from clew.providers.protocol import (
     StopReason,
     TextChunk,
 )
+from clew.providers.retry import Retry
 from clew.testing.fake_openai import (
     DONE,
     Disconnect,

@@ -13,7 +13,7 @@ from clew.providers.wire.anthropic.decode import messages_decoder
 from clew.providers.wire.anthropic.encode import encode, message_cache
 from clew.providers.wire.anthropic.turns import OPENING
 from clew.providers.wire.base_decoder import Decoder as AnyDecoder
-from clew.providers.wire.base_decoder import Framing
+from clew.providers.wire.base_decoder import StreamFraming
 from clew.testing.request_parsers.anthropic import parse_request
 
 APIS = frozenset({"anthropic.messages", "anthropic.vertex", "anthropic.count_tokens"})
@@ -25,7 +25,7 @@ class _Framing:
     """Server-sent events; or the frames of AWS, in which Bedrock wraps the same events."""
 
     def __init__(self) -> None:
-        self._inner: Framing | None = None
+        self._inner: StreamFraming | None = None
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         if self._inner is None and chunk:
@@ -48,7 +48,7 @@ def decoder() -> AnyDecoder:
     return messages_decoder(PROVENANCE)
 
 
-def framing() -> Framing:
+def framing() -> StreamFraming:
     """Return what finds the events of a recorded stream."""
     return _Framing()
 

@@ -9,7 +9,7 @@ from clew.core.messages import Message
 from clew.providers.protocol import Request
 from clew.providers.sse import EventParser
 from clew.providers.wire.base_decoder import Decoder as AnyDecoder
-from clew.providers.wire.base_decoder import Framing
+from clew.providers.wire.base_decoder import StreamFraming
 from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import encode, encode_count, message_cache
 from clew.testing.request_parsers.gemini import camel_case, parse_request
@@ -24,7 +24,7 @@ def decoder() -> AnyDecoder:
     return gemini_decoder(PROVENANCE)
 
 
-def framing() -> Framing:
+def framing() -> StreamFraming:
     """Return what finds the events of a recorded stream."""
     return EventParser()
 

@@ -5,7 +5,7 @@ import pytest
 from clew.core.events import PermissionRequest, TextDelta
 from clew.core.permissions import Risk
 from clew.core.tasks import TaskStatus, TimeoutReason
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.claimed_task import ClaimedTask, StopCause
 from clew.runtime.durable_tasks import DurableTasks, make_row
 from clew.runtime.protocol import TaskLimits
 from clew.runtime.running_tasks import release
@@ -53,7 +53,7 @@ async def test_time_before_a_park_counts_and_the_time_in_it_does_not() -> None:
         )
     )
     await place.clock.advance(1_000)
-    first.stop(StopReason.PARKED)
+    first.stop(StopCause.PARKED)
     await first.settle(None)
     await place.clock.advance(1_000)
     assert (await place.row()).state.worked_seconds == 60
@@ -84,7 +84,7 @@ async def test_time_on_a_worker_that_dies_counts_although_the_task_was_silent() 
     second.check_limits()
 
     assert 75 <= (await place.row()).state.worked_seconds <= 90
-    assert second.stop_reason is StopReason.LIMIT
+    assert second.stop_reason is StopCause.LIMIT
 
 
 async def test_output_before_a_takeover_counts() -> None:
@@ -97,7 +97,7 @@ async def test_output_before_a_takeover_counts() -> None:
     second = await place.take("two")
     second.report(TextDelta(text="abcdef"))
 
-    assert second.stop_reason is StopReason.LIMIT
+    assert second.stop_reason is StopCause.LIMIT
 
 
 async def test_a_message_to_a_task_that_reached_a_limit_is_counted_anew() -> None:

@@ -33,7 +33,7 @@ from clew.runtime.durable_runner import DurableRunner
 from clew.runtime.manager import BackgroundTaskManager
 from clew.sdk.launch import launch
 from clew.stores import open_store
-from clew.stores.snapshot import Snapshot
+from clew.stores.worktree_snapshot import WorktreeSnapshot
 from tests.stores.postgres import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("DST-1")]
@@ -324,7 +324,7 @@ async def wait_for_snapshot(agents: Agents, task_id: str, project: Path, file: s
         while file not in found:
             row = await agents.wait_for(task_id, lambda row: bool(row.snapshot))
             data = await agents.durable.tasks.get_blob(row.snapshot)
-            commit = msgspec.json.decode(data or b"", type=Snapshot).commit
+            commit = msgspec.json.decode(data or b"", type=WorktreeSnapshot).commit
             found = git(project, "ls-tree", "-r", "--name-only", commit)
 
 

@@ -10,7 +10,7 @@ from clew.core.errors import ConfigError, SessionBusy, StoreUnavailable
 from clew.core.events import PermissionRequest
 from clew.core.permissions import Approval, PermissionAnswer, Risk
 from clew.core.tasks import TaskErrorCategory, TaskStatus
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.claimed_task import ClaimedTask, StopCause
 from clew.runtime.due_schedules import DueSchedules
 from clew.runtime.durable_tasks import find_reopening, make_row
 from clew.runtime.protocol import TaskResult
@@ -50,7 +50,7 @@ async def test_a_slow_write_of_progress_does_not_undo_the_end_of_a_task() -> Non
     async with anyio.create_task_group() as group:
         group.start_soon(task.save)
         await tasks.begun.wait()
-        task.stop(StopReason.CANCELLED)
+        task.stop(StopCause.CANCELLED)
         group.start_soon(task.settle, None)
         await anyio.wait_all_tasks_blocked()
         tasks.gate.set()
@@ -335,7 +335,7 @@ async def test_a_message_that_a_run_could_not_read_does_not_start_it_again_and_a
                 request_id="q", tool_name="Bash", target="ls", risk=Risk.EXECUTE, reason="why"
             )
         )
-        task.stop(StopReason.PARKED)
+        task.stop(StopCause.PARKED)
         await anyio.sleep_forever()
         raise AssertionError
 

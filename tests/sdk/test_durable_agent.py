@@ -15,7 +15,7 @@ from clew.core.ids import SessionId
 from clew.core.messages import Role
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer, Risk, Verdict
 from clew.core.tasks import Isolation, TaskKind, TaskStatus
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.claimed_task import ClaimedTask, StopCause
 from clew.runtime.durable_tasks import DurableTasks, make_row, make_spec
 from clew.runtime.protocol import TaskRequest, TaskResult
 from clew.runtime.worker import Worker
@@ -27,8 +27,8 @@ from clew.sdk.session_details import SessionDetails, read_details
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.spec import SessionSpec
 from clew.stores.memory_tasks import MemoryTaskStore
-from clew.stores.snapshot import Snapshot
 from clew.stores.task_protocol import TaskRow
+from clew.stores.worktree_snapshot import WorktreeSnapshot
 from clew.testing.fake_openai import fake_openai, text_response, tool_call_response
 from clew.testing.server import ResponseScript, ScriptedResponse
 from tests.runtime.memory_queue import MemoryQueue
@@ -177,7 +177,7 @@ async def test_files_that_a_running_call_has_written_are_handed_back_with_the_ag
         data = await place.tasks.get_blob(row.snapshot)
 
     assert row.state.status is TaskStatus.QUEUED
-    commit = msgspec.json.decode(data or b"{}", type=Snapshot).commit
+    commit = msgspec.json.decode(data or b"{}", type=WorktreeSnapshot).commit
     assert git(project, "ls-tree", "-r", "--name-only", commit).split() == ["new.txt"]
 
 
@@ -231,7 +231,7 @@ async def test_a_new_snapshot_of_a_worktree_replaces_the_one_before(tmp_path: Pa
 
     assert (unused, first) == ([], None)
     assert details.sandbox_snapshot_id == ended.snapshot
-    assert len(msgspec.json.decode(last or b"{}", type=Snapshot).bundles) >= 2
+    assert len(msgspec.json.decode(last or b"{}", type=WorktreeSnapshot).bundles) >= 2
 
 
 @pytest.mark.parametrize("place", ["test", "production"])
@@ -255,7 +255,7 @@ async def test_an_answer_counts_only_for_the_question_that_was_asked(place: str)
 
     is_same = place == "test"
     assert answers == ([Approval.ONCE] if is_same else [])
-    assert task.stop_reason is (None if is_same else StopReason.PARKED)
+    assert task.stop_reason is (None if is_same else StopCause.PARKED)
 
 
 def git(folder: Path, *arguments: str) -> str:

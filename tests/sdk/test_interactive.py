@@ -448,8 +448,8 @@ async def test_a_no_of_the_user_names_nothing_that_would_allow_the_call(place: P
     async def refuse(_: Access, __: Decision) -> Approval:
         return Approval.NO
 
-    write = call_reply(("Bash", {"command": "echo yes | tee /dev/null"}))
-    session = place.session([write, "done"], permission_handler=refuse)
+    call = call_reply(("Bash", {"command": "echo yes | tee /dev/null"}))
+    session = place.session([call, "done"], permission_handler=refuse)
     session.on("permission_denied", lambda event: remedies.append(event.remedy))
     async with session:
         await session.run("run it")

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from clew.core.messages import ToolResult
-from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
+from clew.core.permissions import Access, Approval, Decision, PermissionAnswer, PermissionMode
 from clew.providers.scripted import ScriptedReply, call_reply
 from clew.sdk.session import InteractiveSession
 from clew.tui.blocks import ToolCall
@@ -107,6 +107,16 @@ async def test_a_call_asks_unless_a_server_of_the_user_says_that_it_only_reads(
     assert [tool for tool, _ in person.asked] == ["mcp__plain__pid"]
     assert said[0] == "read"
     assert said[1].startswith("Permission denied")
+
+
+async def test_plan_mode_offers_only_tools_of_servers_that_read(place: Place) -> None:
+    configure(place)
+
+    await run(place, permission_mode=PermissionMode.PLAN)
+
+    offered = {spec.name for spec in place.provider.requests[0].tools}
+    assert "mcp__plain__echo" in offered
+    assert "mcp__plain__pid" not in offered
 
 
 @pytest.mark.parametrize("file", [".mcp.json", ".clew/settings.json"])
@@ -504,6 +514,24 @@ async def test_a_server_that_ends_at_an_unknown_question_is_asked_in_the_old_way
     configure(place, user={"plain": describe_server("strict")})
 
     assert await run(place, call("echo", "hi")) == ["hi"]
+
+
+@pytest.mark.parametrize(
+    ("mcp", "allowed", "seconds"),
+    [
+        ({}, ["Bash"], 3),
+        ({}, ["Bash", "mcp__plain"], 30),
+        ({"startupWait": 500}, ["mcp__plain__echo"], 0.5),
+    ],
+)
+async def test_the_first_prompt_waits_longer_for_a_server_that_the_user_names(
+    place: Place, mcp: dict[str, Any], allowed: list[str], seconds: float
+) -> None:
+    configure(place, mcp=mcp)
+
+    async with place.session(["hello"], allowed_tools=allowed) as session:
+        assert session.parts.mcp is not None
+        assert session.parts.mcp.source.wait == seconds
 
 
 async def test_a_search_waits_for_a_server_that_starts_slowly(place: Place) -> None:

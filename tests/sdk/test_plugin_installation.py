@@ -18,7 +18,7 @@ from clew.extensions.plugins.marketplace import MARKETPLACE_FILE
 from clew.extensions.plugins.sources import PathSource
 from clew.sdk.folders import Homes
 from clew.sdk.plugin_dialog import PluginDialog
-from clew.sdk.plugins import Plugins, Preparation
+from clew.sdk.plugins import Plugins, PreparedPlugin
 from tests.extensions.archive import ARCHIVE, unpack
 from tests.extensions.git_server import commit_folder, serve_git
 from tests.runtime.repositories import git
@@ -54,7 +54,7 @@ def homes(root: Path) -> Homes:
     return Homes(user=root / "home", clew=root / "home" / ".clew")
 
 
-async def install(plugins: Plugins, text: str | Path) -> Preparation:
+async def install(plugins: Plugins, text: str | Path) -> PreparedPlugin:
     async with plugins.prepare_install(str(text)) as prepared:
         await prepared.accept()
     return prepared

@@ -11,7 +11,7 @@ from clew.sdk import plugin_actions
 from clew.sdk.folders import Homes
 from clew.sdk.plugin_actions import format_preparation
 from clew.sdk.plugin_dialog import PluginDialog
-from clew.sdk.plugins import Plugins, Preparation, SummaryChange
+from clew.sdk.plugins import Plugins, PreparedPlugin, SummaryChange
 from clew.sdk.session_plugins import load_plugins
 from clew.sdk.settings import load_project_settings
 from tests.extensions.plugin_files import command, hook, write_plugin
@@ -33,13 +33,13 @@ def plugins(tmp_path: Path) -> Plugins:
     return Plugins(tmp_path / "project", {}, homes=homes)
 
 
-async def install(plugins: Plugins, text: str | Path) -> Preparation:
+async def install(plugins: Plugins, text: str | Path) -> PreparedPlugin:
     async with plugins.prepare_install(str(text)) as prepared:
         await prepared.accept()
     return prepared
 
 
-async def prepare_update(plugins: Plugins, name: str) -> Preparation:
+async def prepare_update(plugins: Plugins, name: str) -> PreparedPlugin:
     async with plugins.prepare_update(plugins.installed.get(name)) as prepared:
         return prepared
 
@@ -241,7 +241,7 @@ async def test_a_change_of_only_the_entry_of_a_marketplace_is_installed(
     assert prepared.summary.commands == ("go",)
 
 
-async def agree(prepared: Preparation) -> bool:
+async def agree(prepared: PreparedPlugin) -> bool:
     return True
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from clew.core.errors import ConfigError
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.extensions.plugins.content import compute_hash
-from clew.extensions.plugins.registry import InstalledPlugin, Registry, put_plugin
+from clew.extensions.plugins.registry import InstalledPlugin, PluginRegistry, put_plugin
 from clew.extensions.plugins.sources import PathSource
 from clew.extensions.plugins.storage import PluginStorage
 from clew.hooks.protocol import HookEvent, HookInput
@@ -321,7 +321,7 @@ async def install(place: Place, root: Path, *, enabled: bool = True, market: str
         source=PathSource(path=str(root)),
         content=content,
     )
-    Registry(folder).change(lambda before: put_plugin(before, plugin))
+    PluginRegistry(folder).change(lambda before: put_plugin(before, plugin))
 
 
 async def test_an_installed_plugin_is_loaded_until_its_files_change(place: Place) -> None:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from clew.sdk.server_values import BASE
-from clew.server.access import AccessOptions, Limits
+from clew.server.access import AccessOptions, RequestLimits
 from clew.server.access.headers import EVENT_STREAM
 from clew.server.routes import ROUTES
 from tests.server.places import serving
@@ -29,7 +29,7 @@ TOKEN = "t" * 40
 
 
 async def test_schemathesis_finds_no_failure(tmp_path: Path) -> None:
-    plenty = Limits(failures_per_second=1e6, requests_per_second=1e6)
+    plenty = RequestLimits(failures_per_second=1e6, requests_per_second=1e6)
     access = AccessOptions(token=TOKEN, limits=plenty)
     async with serving(tmp_path, access=access) as api:
         session, other = await api.open(), await api.open()

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 
 from clew.sdk.server_values import BASE
-from clew.server.access import AccessOptions, Limits, UsersFile
+from clew.server.access import AccessOptions, RequestLimits, UsersFile
 from clew.server.route import AnyRoute
 from clew.server.routes import ROUTES
 from tests.server.access.guarded_app import read_audit
@@ -21,7 +21,7 @@ from tests.server.places import Api, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("SRV-3")]
 
-LIMITS = Limits(failure_burst=1_000)
+LIMITS = RequestLimits(failure_burst=1_000)
 OWNER_TOKEN = "clew_" + "o" * 43
 
 

@@ -124,6 +124,39 @@ async def test_a_failure_tells_nothing_about_a_file_that_may_not_be_read(tmp_pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (("Edit", {"file_path": "../b", "old_string": "", "new_string": "x"}), "is empty"),
+        (("Edit", {"file_path": "../b", "old_string": "x", "new_string": "x"}), "the same"),
+        (("Edit", {"file_path": "../\0", "old_string": "x", "new_string": "y"}), "null character"),
+        (("Write", {"file_path": "", "content": "x"}), "is empty"),
+        (("Write", {"file_path": "../\0", "content": "x"}), "null character"),
+        (("Write", {"file_path": "a.txt/b", "content": "x"}), "is not a folder"),
+        (("Read", {"file_path": "../b", "offset": -1}), "Invalid arguments"),
+        (("Bash", {"command": " "}), "The command is empty"),
+        (("Bash", {"command": "touch \0"}), "null character"),
+        (("Bash", {"command": "touch x", "timeout": -1}), "Invalid arguments"),
+        (("WebFetch", {"url": "example"}), "Only http and https"),
+        (("WebFetch", {"url": "file:///etc/passwd"}), "Only http and https"),
+        (("WebFetch", {"url": "http://169.254.169.254/"}), "not on the public internet"),
+        (("WebFetch", {"url": "https://example.com", "method": "POST"}), "Invalid arguments"),
+    ],
+)
+async def test_a_call_that_no_file_or_answer_could_make_succeed_is_no_question(
+    call: tuple[str, dict[str, Any]], said: str, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\n")
+    asked: list[str] = []
+
+    (result,) = await run_calls(project, gate_that_asks(project, asked), call)
+
+    assert asked == []
+    assert said in result
+
+
 async def test_a_file_that_is_missing_is_no_question_of_a_hook(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     asked: list[str] = []

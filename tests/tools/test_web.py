@@ -31,10 +31,11 @@ from clew.tools.web.protocol import (
     SearchBackend,
     SearchFailed,
     SearchQuery,
-    SearchResult,
+    WebSearchResult,
 )
 from clew.tools.web.search import Brave, SearXNG
 from clew.tools.web.urls import UrlRefused, check_url, is_public, is_same_site, parse_url
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
@@ -325,7 +326,7 @@ def test_an_address_has_one_form(written: str, form: str) -> None:
     assert parse_url(form) == parse_url(written)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         *("", "example.com", "ftp://example.com/", "file:///etc/passwd", "http://", "http:///x"),
@@ -444,7 +445,7 @@ async def test_a_name_is_looked_up_once_for_each_connection() -> None:
     assert server.headers[0]["Host"] == f"a.test:{port}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second", "same"),
     [
         ("http://a.com/", "https://a.com/x", True),
@@ -600,13 +601,14 @@ def test_the_tool_describes_itself() -> None:
 class ListedSearch:
     """Finds what it was given, whatever is searched for."""
 
-    def __init__(self, *found: SearchResult | str) -> None:
+    def __init__(self, *found: WebSearchResult | str) -> None:
         self.found = [
-            SearchResult(title=each, url=each) if isinstance(each, str) else each for each in found
+            WebSearchResult(title=each, url=each) if isinstance(each, str) else each
+            for each in found
         ]
         self.queries: list[SearchQuery] = []
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+    async def search(self, query: SearchQuery) -> Sequence[WebSearchResult]:
         await anyio.lowlevel.checkpoint()
         self.queries.append(query)
         return self.found
@@ -619,11 +621,11 @@ async def searched(backend: SearchBackend | None, **arguments: Any) -> ToolOutpu
 
 async def test_results_are_listed_as_untrusted_text() -> None:
     backend = ListedSearch(
-        SearchResult(title="Tea", url="https://a.com/1", snippet="All about tea."),
-        SearchResult(title="", url="https://b.com/2"),
-        SearchResult(title="Again", url="https://a.com/1"),
-        SearchResult(title="No address", url=""),
-        SearchResult(title="Bad address", url="http://[bad"),
+        WebSearchResult(title="Tea", url="https://a.com/1", snippet="All about tea."),
+        WebSearchResult(title="", url="https://b.com/2"),
+        WebSearchResult(title="Again", url="https://a.com/1"),
+        WebSearchResult(title="No address", url=""),
+        WebSearchResult(title="Bad address", url="http://[bad"),
     )
 
     out = await searched(backend)

@@ -103,6 +103,7 @@ STEPS = st.lists(
 ).map(lambda groups: [step for group in groups for step in group])
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-1", "TUI-2")
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.integers(20, 70))
@@ -137,6 +138,7 @@ def test_the_scrollback_is_the_transcript_whatever_is_typed(
     assert {one for one in SEQUENCE.findall(seen.raw) if not ALLOWED.fullmatch(one)} == set()
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-2")
 @pytest.mark.parametrize("reflows", [False, True])
 @settings(max_examples=15, deadline=None)

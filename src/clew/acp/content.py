@@ -181,7 +181,7 @@ class PlanUpdate(Struct, frozen=True, tag_field="sessionUpdate", tag="plan"):
 
 
 class CommandInput(Struct, frozen=True):
-    """What a command takes behind its name."""
+    """What a command takes after its name."""
 
     hint: str
 

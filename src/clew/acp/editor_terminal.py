@@ -18,7 +18,7 @@ from clew.acp.messages import (
     TerminalOutput,
     TerminalParams,
 )
-from clew.core.terminal_result import Report, TerminalResult
+from clew.core.results import Report, TerminalResult
 
 logger = logging.getLogger(__name__)
 

@@ -349,6 +349,6 @@ class WriteFileParams(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CancelRequestParams(Struct, frozen=True, rename="camel"):
-    """A request whose result nobody needs any more."""
+    """A request whose result is no longer needed."""
 
     request_id: int | str | None

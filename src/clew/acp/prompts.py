@@ -22,7 +22,7 @@ _MARKS = str.maketrans({"L": "", ":": "-"})
 
 
 def make_prompt(blocks: tuple[ContentBlock, ...], cwd: str) -> PromptInput:
-    """Return the prompt: links to files as `@path`, embedded texts behind the user's words.
+    """Return the prompt: links to files as `@path`, embedded texts after the user's words.
 
     Only what the user wrote and linked is searched for `@path`, never the content of a resource.
 

@@ -35,7 +35,7 @@ from clew.acp.options import (
 from clew.acp.permissions import Questions, make_question
 from clew.acp.prompts import make_prompt
 from clew.acp.tool_calls import fence
-from clew.acp.turns import Place, Turn, Turns
+from clew.acp.turns import Place, PromptTurn, Turns
 from clew.acp.updates import EventMapper, make_plan
 from clew.core.errors import EventsExpired, QueueFull, SessionError
 from clew.core.events import (
@@ -171,7 +171,7 @@ class EditorSession:
             raise ValueError(f"there is no value {value!r} for {name!r}")
         return await self.describe()
 
-    async def _run(self, turn: Turn, blocks: tuple[ContentBlock, ...]) -> PromptResult:
+    async def _run(self, turn: PromptTurn, blocks: tuple[ContentBlock, ...]) -> PromptResult:
         prompt = make_prompt(blocks, self.cwd)
         if (
             prompt.text.startswith("/")

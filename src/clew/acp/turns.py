@@ -25,7 +25,7 @@ Place: TypeAlias = Literal["works", "waits", "none"]
 """Where the run of a turn is in the session's queue."""
 
 
-class Turn:
+class PromptTurn:
     """One prompt, from its arrival to its end."""
 
     def __init__(self) -> None:
@@ -52,14 +52,14 @@ class Turns:
     """The prompts of one session that have not ended."""
 
     def __init__(self) -> None:
-        self._open: set[Turn] = set()
-        self._runs: dict[RunId, Turn] = {}
+        self._open: set[PromptTurn] = set()
+        self._runs: dict[RunId, PromptTurn] = {}
         self._changed: anyio.Event | None = None
 
     @contextmanager
-    def begin(self) -> Iterator[Turn]:
+    def begin(self) -> Iterator[PromptTurn]:
         """Begin a turn; it is over when the block ends."""
-        turn = Turn()
+        turn = PromptTurn()
         self._open.add(turn)
         try:
             yield turn
@@ -69,11 +69,11 @@ class Turns:
             if self._changed is not None:
                 self._changed.set()
 
-    def start(self, run_id: RunId, turn: Turn) -> None:
+    def start(self, run_id: RunId, turn: PromptTurn) -> None:
         """Say which run belongs to a turn."""
         self._runs[run_id] = turn
 
-    def find_place(self, turn: Turn) -> Place:
+    def find_place(self, turn: PromptTurn) -> Place:
         """Return whether the run of a turn works or waits for another; a command has no run."""
         runs = list(self._runs.values())
         if turn not in runs:
@@ -86,7 +86,7 @@ class Turns:
             self._runs[run_id].end(ending)
 
     def end_all(self) -> None:
-        """End every turn of which no event will tell the end."""
+        """End every turn that no event will end."""
         for turn in self._runs.values():
             turn.end()
 

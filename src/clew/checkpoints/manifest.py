@@ -183,7 +183,7 @@ class ManifestContent(Struct, frozen=True, kw_only=True):
     """Bytes up to the end of the last complete line."""
 
 
-class Manifest:
+class CheckpointManifest:
     """Reads and writes the file at `path`; has one writer. All methods block."""
 
     def __init__(self, path: Path) -> None:

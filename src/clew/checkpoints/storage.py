@@ -10,10 +10,10 @@ from clew.checkpoints.manifest import (
     BeginRecord,
     Checkpoint,
     CheckpointHistory,
+    CheckpointManifest,
     FinalState,
     FloorRecord,
     KeepRecord,
-    Manifest,
     ManifestRecord,
     SealRecord,
 )
@@ -50,7 +50,7 @@ class CheckpointStorage:
         self._folder = folder
         self._floor = floor
         self._limits = limits
-        self._manifest = Manifest(folder / "manifest.jsonl")
+        self._manifest = CheckpointManifest(folder / "manifest.jsonl")
         self._history: CheckpointHistory | None = None
         self._unwritten: list[ManifestRecord] = []
         self.blobs = BlobStore(folder / "blobs")

@@ -22,7 +22,7 @@ from clew.core.sanitize import sanitize
 from clew.sdk import plugin_actions
 from clew.sdk.folders import working_folder
 from clew.sdk.plugin_actions import Agree, PluginReply, format_preparation
-from clew.sdk.plugins import Plugins, Preparation
+from clew.sdk.plugins import Plugins, PreparedPlugin
 
 _INTERRUPTED = 130
 _NARROWEST = 40
@@ -93,7 +93,7 @@ def _fetch(
 def _make_question(arguments: Namespace, note: WaitNote) -> Agree:
     """Return the function that shows what a plugin adds, and asks unless `--yes` was given."""
 
-    async def agree(prepared: Preparation) -> bool:
+    async def agree(prepared: PreparedPlugin) -> bool:
         note.restart()
         if not arguments.json:
             _write(format_preparation(prepared))

@@ -318,7 +318,7 @@ async def _handle_signals(session: SessionClient, printer: Printer) -> None:
 def _read_prompt(written: str) -> PromptInput:
     """Return the prompt with piped input; an `@path` in that attaches nothing.
 
-    The user typed the prompt, but a log or a page that is piped may be anybody's words.
+    The user typed the prompt, but a log or a page that is piped may contain other people's words.
     """
     if written == "-" or (not written and not sys.stdin.isatty()):
         return PromptInput(text=sys.stdin.read(), attach=False)

@@ -25,7 +25,7 @@ from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
 from clew.sdk.spec import SessionSpec
 
-_DENIED = "nobody can be asked: this prompt was sent by `clew -p`"
+_DENIED = "no one can answer: `clew -p` sent this prompt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

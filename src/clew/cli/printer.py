@@ -183,7 +183,7 @@ class Printer:
         self.left_by = 0
         """The signal that ended the program; 0 for none."""
         self.stopped = anyio.Event()
-        """Set when the program is to end: by a signal, or because nobody reads its output."""
+        """Set when the program is to end: by a signal, or because its output is closed."""
 
     @property
     def how_to_resume(self) -> str:

@@ -25,7 +25,7 @@ from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import Homes
 from clew.sdk.remote.connection import is_loopback
 from clew.sdk.server_values import TOKEN_FILE
-from clew.server.access import AccessOptions, Limits, UsersFile, load_token, replace_token
+from clew.server.access import AccessOptions, RequestLimits, UsersFile, load_token, replace_token
 from clew.server.access.audit import AUDIT_FILE
 from clew.server.access.connections import raise_file_limit
 from clew.server.access.origins import parse_networks
@@ -111,7 +111,7 @@ def _make_options(arguments: Namespace) -> ServerOptions:
         hosts=frozenset(name.lower() for name in arguments.allow_host),
         proxies=parse_networks(arguments.trust_proxy),
         user_header=_check_user_header(arguments),
-        limits=Limits(max_connections=raise_file_limit(Limits().max_connections)),
+        limits=RequestLimits(max_connections=raise_file_limit(RequestLimits().max_connections)),
     )
     return ServerOptions(
         # The port of the server is not that of the embedded model, which takes a free one.

@@ -11,7 +11,7 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
     """Add the flags of `clew serve` to its parser."""
     serve.description = (
         "Serves the sessions of this folder over HTTP until Ctrl-C: a REST API, event streams and"
-        " WebSockets. Flags of sessions stand before it: clew --model NAME serve. See"
+        " WebSockets. Flags of sessions go before it: clew --model NAME serve. See"
         " docs/server.md."
     )
     serve.add_argument(
@@ -58,7 +58,7 @@ def _add_replica(serve: argparse.ArgumentParser) -> None:
         type=parse_seconds,
         default=5.0,
         metavar="SECONDS",
-        help="replicas take over the sessions of one without a heartbeat for so long (default: 5)",
+        help="replicas take over the sessions of one that is silent for this long (default: 5)",
     )
 
 

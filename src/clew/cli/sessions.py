@@ -18,7 +18,13 @@ from clew.core.text import pluralize
 from clew.sdk import session_admin as admin
 from clew.sdk.entries import format_entries
 from clew.sdk.folders import store_path, working_folder
-from clew.sdk.session_admin import AGENT_KIND, ProjectStore, SearchHit, StoredSession, Transcript
+from clew.sdk.session_admin import (
+    AGENT_KIND,
+    ProjectStore,
+    SearchHit,
+    StoredSession,
+    StoredTranscript,
+)
 from clew.sdk.session_details import SessionDetails, read_details
 
 _MAX_HEADING = 60
@@ -250,7 +256,7 @@ def _format_attached(details: SessionDetails) -> Iterator[str]:
         yield f"{one.reference.target}{lines} (#{one.entry_id})"
 
 
-def _report_damage(found: Transcript) -> None:
+def _report_damage(found: StoredTranscript) -> None:
     damaged = found.damaged
     if damaged:
         numbers = ", ".join(f"#{number}" for number in damaged[:10])

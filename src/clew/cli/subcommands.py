@@ -60,7 +60,7 @@ def add_subcommands(top: argparse.ArgumentParser) -> None:
 def _add_acp(acp: argparse.ArgumentParser) -> None:
     acp.description = (
         "Speaks the Agent Client Protocol on standard input and output; an editor starts it. Flags"
-        " of sessions stand before it: clew --model NAME acp. See docs/editors.md."
+        " of sessions go before it: clew --model NAME acp. See docs/editors.md."
     )
 
 
@@ -188,7 +188,7 @@ def _add_models(models: argparse.ArgumentParser) -> None:
 
 def _add_worker(worker: argparse.ArgumentParser) -> None:
     worker.description = (
-        "Runs the durable agents of a store until it is ended. Start as many workers as you like,"
+        "Runs the durable agents of a store until you stop it. Start as many workers as you like,"
         " on any machine that reaches the store: when one dies, the others continue its agents."
         " Needs clew[durable]. See docs/scaling.md."
     )
@@ -231,7 +231,7 @@ def _add_schedule(schedule: argparse.ArgumentParser) -> None:
     schedule.description = (
         "TEXT says when: `every weekday 9:00`, `every monday and friday at 8am`, `every 15"
         " minutes`, or a cron line. At that time `clew worker` starts an agent with PROMPT. The"
-        " flags of a session, such as --model, hold for its agents: clew --model NAME schedule …"
+        " flags of a session, such as --model, apply to its agents: clew --model NAME schedule …"
     )
     schedule.add_argument("words", nargs="*", metavar="TEXT", help="when; or list; or remove ID")
     kept = argparse.SUPPRESS

@@ -50,7 +50,7 @@ class Trust:
     """Stores the accepted folders in a private file of the user. All methods block.
 
     A folder is accepted together with the content of its settings: after any change to them it
-    is not accepted any more. Several processes may write at the same time.
+    is no longer accepted. Several processes may write at the same time.
     """
 
     def __init__(self, file: Path) -> None:

@@ -13,12 +13,12 @@ from clew.context.cleared_results import (
     make_marker,
 )
 from clew.context.compaction_plan import make_budget
+from clew.context.compaction_triggers import may_save_cost
 from clew.context.estimate import text_units
 from clew.context.loss_report import build_clearing
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.protected import find_protected
-from clew.context.triggers import may_save_cost
 from clew.context.truncation import shorten_items
 from clew.context.view import View
 from clew.core.entries import Replacement, ResultsCleared

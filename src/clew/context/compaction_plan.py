@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from clew.context.cleared_results import find_consumed, make_marker
+from clew.context.compaction_triggers import find_threshold
 from clew.context.cuts import find_turn_start
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
@@ -16,7 +17,6 @@ from clew.context.loss_report import WrittenSummary, build_compaction, count_tok
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
-from clew.context.triggers import find_threshold
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.context_state import SummaryAttempt
@@ -209,7 +209,8 @@ def summarise_by_rules(
     author = "model" if notes else "rules"
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
-    gone = [item for item in plan.dropped if item.kind is not _SUMMARY]
+    # Only the first message of a view can be a summary.
+    gone = plan.dropped[1:] if plan.dropped[0].kind is _SUMMARY else plan.dropped
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
     notes = notes or truncate_middle(view.notes, budget.summary)
@@ -226,6 +227,7 @@ def summarise_by_rules(
         beside=(notes, budget.beside),
         conversation=history.follow_view(view),
         history=history,
+        keep_words=not budget.is_hard,
     )
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)

@@ -11,11 +11,11 @@ as late as it can, and only where the price is small.
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import economize, make_budget, plan_compaction
+from clew.context.compaction_triggers import find_threshold
 from clew.context.items import Items
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Reduce, Strategy, Stuck, Wording
 from clew.context.policy import ContextPolicy
-from clew.context.triggers import find_threshold
 from clew.context.view import View
 
 _LEAST_GAIN = 0.1

@@ -1,4 +1,4 @@
-"""Which entries of a journal have no effect any more, because of an undo or a rewind."""
+"""Entries of a journal that an undo or a rewind disabled."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ _LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """Entries of a journal that have no effect any more."""
+    """Entries of a journal that no longer have an effect."""
 
     undone: Mapping[EntryId, EntryId]
     """Each undone entry, with the entry that undid it."""

@@ -194,7 +194,7 @@ class TaskChanged(
     """Records where a background task stands.
 
     There is one when the task is created, starts, asks, ends or is closed, when its log or its
-    worktree becomes known, and when the model was told of its end. The model does not see it.
+    worktree becomes known, and when its end was reported to the model. The model does not see it.
     The newest entry of a task that is not `reported` has its last known state.
     """
 

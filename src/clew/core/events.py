@@ -363,7 +363,7 @@ class Envelope(Struct, frozen=True, gc=False, kw_only=True):
     """An event and its place in the stream of one session."""
 
     seq: int
-    """Grows with each event; `events(after=seq)` continues behind this one."""
+    """Grows with each event; `events(after=seq)` continues after this one."""
     session_id: SessionId
     task_id: str = ""
     """The subagent the event comes from; empty for the session itself."""

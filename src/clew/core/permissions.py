@@ -92,7 +92,7 @@ class DecidedBy(StrEnum):
     """The permission mode, because no rule matches or a line is uncertain."""
     HOOK = "hook"
     ANSWER = "answer"
-    """The user was asked; or there was nobody to ask, which denies."""
+    """The user was asked; a request that no one can answer is denied."""
     GRANT = "grant"
     """An earlier answer, for the rest of the session."""
 

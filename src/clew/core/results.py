@@ -1,6 +1,7 @@
-"""What a run leaves for clients: its usage and its result."""
+"""Results for clients: of a run, with its usage, and of a command in a terminal of the user."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -8,6 +9,9 @@ from clew.core.context_state import ContextState
 from clew.core.ids import EntryId, RunId
 from clew.core.tool_states import ToolState
 from clew.core.usage import Usage
+
+Report: TypeAlias = Callable[[str], None]
+"""Takes the output of a command so far."""
 
 
 class UsageSnapshot(Struct, frozen=True, kw_only=True):
@@ -54,3 +58,12 @@ class ExecutionResult(Struct, frozen=True, kw_only=True):
     """The first journal entry of the run; the history of the run starts there."""
     last_entry: EntryId = EntryId(0)
     """The last journal entry when the run ended."""
+
+
+class TerminalResult(Struct, frozen=True, kw_only=True):
+    """How a command ended that ran in a terminal of the user, such as that of an editor."""
+
+    output: str
+    code: int
+    """The exit code; the negative signal number if a signal ended it."""
+    timed_out: bool = False

@@ -144,7 +144,7 @@ class JobWaitPolicy(StrEnum):
     """When a job group is complete."""
 
     DETACHED = "detached"
-    """When all tasks have ended; nobody waits for it."""
+    """When all tasks have ended; nothing waits for it."""
     WAIT_ALL = "wait_all"
     WAIT_ANY = "wait_any"
     """When the first task has completed, or all have ended."""

@@ -59,7 +59,7 @@ class ToolReport(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     diff_file: str = ""
     diff_lines: tuple[DiffLine, ...] = ()
     permission: PermissionRecord | None = None
-    """Why the call was allowed or denied; None for calls that nobody judged."""
+    """Why the call was allowed or denied; None for calls that were not judged."""
 
 
 def unwrap_call(name: str, arguments: str) -> tuple[str, str]:

@@ -194,10 +194,11 @@ def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> Fi
     items, indices = given.view.items, given.indices
     stays = [entry_id in now for entry_id in items.ids]
     left = set(compress(indices, map(not_, stays)))
-    places = list(compress(range(len(items)), stays))
-    same = {indices[place] for place in places if now[items[place].entry_id] is items[place]}
+    places = list(compress(indices, stays))
+    kept = zip(places, compress(items, stays), strict=True)
+    same = {index for index, item in kept if now[item.entry_id] is item}
     # A message of which one slice stays and another does not is shortened.
-    cleared = {indices[place] for place in places} - same | left & same
+    cleared = set(places) - same | left & same
     gone = tuple(sorted(left - cleared))
     return FitReport(
         tokens_before=_state(given.view).used_tokens,

@@ -113,7 +113,7 @@ def read_whole(path: Path, *, tree: Path | None = None) -> str | Refused:
     try:
         return _read(path, tree, whole=True)
     except FileNotFoundError:
-        return Refused(path, "does not exist any more")
+        return Refused(path, "no longer exists")
 
 
 def folders_in(folder: Folder) -> Iterator[Path | Refused]:

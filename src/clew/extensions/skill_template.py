@@ -20,7 +20,7 @@ Words count from 0, as Claude Code documents it. Many commands were written when
 Placeholders are replaced in one pass. An argument that looks like a placeholder stays unchanged.
 
 An exclamation mark and a command in backticks, at the start of a line or after a blank, stands for
-the output of the command; so does a fenced block that is opened with an exclamation mark behind
+the output of the command; so does a fenced block that is opened with an exclamation mark after
 the backticks. Only the text of the file can contain commands, never an argument, and other fenced
 blocks are examples. Reading a skill executes nothing: `read_skill` returns the commands as pieces
 between the texts, for a session to run after permission.
@@ -62,7 +62,7 @@ def render_skill(skill: Skill, arguments: str, *, session_id: str, project_dir: 
     """Read the text of a skill and fill in the arguments; its commands stay as they are written.
 
     Raises:
-        ConfigError: The file does not exist any more or cannot be read.
+        ConfigError: The file no longer exists, or cannot be read.
     """
     found, values = _open_skill(skill, session_id, project_dir)
     names = _list_names(found)
@@ -75,7 +75,7 @@ def read_skill(
     """Read a skill and fill in the arguments; returns its texts and the commands between them.
 
     Raises:
-        ConfigError: The file does not exist any more or cannot be read.
+        ConfigError: The file no longer exists, or cannot be read.
     """
     found, values = _open_skill(skill, session_id, project_dir)
     pieces = tuple(split_commands(found.body.strip()))

@@ -13,7 +13,13 @@ from msgspec import UNSET
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Image, Part, Reasoning, Role, Text
 from clew.core.usage import Usage
-from clew.importers.claude_code_lines import Line, LineBlock, LineMessage, LineUsage, join_text
+from clew.importers.claude_code_lines import (
+    LineBlock,
+    LineMessage,
+    LineUsage,
+    SessionLine,
+    join_text,
+)
 from clew.importers.claude_code_queue import deliver_prompts
 from clew.importers.import_notes import ImportNotes, read_lines
 from clew.importers.recorded_session import (
@@ -42,7 +48,7 @@ _NOWHERE = "(file order)"
 """A parent that never exists, so that the previous line in the file takes its place."""
 
 
-_decoder = JsonDecoder(Line)
+_decoder = JsonDecoder(SessionLine)
 
 
 def parse(lines: Iterable[bytes]) -> RecordedSession:
@@ -63,7 +69,7 @@ def parse(lines: Iterable[bytes]) -> RecordedSession:
     )
 
 
-def _own(lines: list[Line], notes: ImportNotes) -> list[Line]:
+def _own(lines: list[SessionLine], notes: ImportNotes) -> list[SessionLine]:
     """Skip the lines of sub-agents, unless the file belongs to a sub-agent."""
     own = [line for line in lines if not line.is_sidechain]
     others = len(lines) - len(own)
@@ -74,7 +80,7 @@ def _own(lines: list[Line], notes: ImportNotes) -> list[Line]:
     return own
 
 
-def _select_branch(lines: Sequence[Line], notes: ImportNotes) -> list[Line]:
+def _select_branch(lines: Sequence[SessionLine], notes: ImportNotes) -> list[SessionLine]:
     """Return the lines that led to the last message, in file order."""
     spoken = [i for i, line in enumerate(lines) if line.speaks]
     last = next((i for i in reversed(spoken) if lines[i].uuid), spoken[-1] if spoken else None)
@@ -104,7 +110,7 @@ def _select_branch(lines: Sequence[Line], notes: ImportNotes) -> list[Line]:
     return chosen
 
 
-def _parent(line: Line) -> str:
+def _parent(line: SessionLine) -> str:
     parent = line.parent_uuid or line.logical_parent_uuid
     if parent:
         return parent
@@ -112,7 +118,7 @@ def _parent(line: Line) -> str:
     return _NOWHERE if compaction else ""
 
 
-def _completes(line: Line, ids: set[str | None], calls: set[str]) -> bool:
+def _completes(line: SessionLine, ids: set[str | None], calls: set[str]) -> bool:
     """Return True for the rest of a response on the branch, and for results of its calls."""
     if line.type == "assistant":
         return line.message is not None and bool(line.message.id) and line.message.id in ids
@@ -120,7 +126,7 @@ def _completes(line: Line, ids: set[str | None], calls: set[str]) -> bool:
     return bool(answered) and calls.issuperset(answered)
 
 
-def _name(lines: Sequence[Line]) -> str:
+def _name(lines: Sequence[SessionLine]) -> str:
     given = [line.custom_title for line in lines if line.custom_title]
     guessed = [line.ai_title for line in lines if line.ai_title]
     own = {line.uuid for line in lines if line.uuid}
@@ -140,7 +146,7 @@ class _Builder:
         self._boundary: float | None = None
         """The time of a compaction whose summary has not appeared yet."""
 
-    def build(self, lines: Iterable[Line]) -> list[Draft]:
+    def build(self, lines: Iterable[SessionLine]) -> list[Draft]:
         """Return the messages in the order of their first lines."""
         for line in lines:
             self._left_out["cleared"] += line.subtype == "microcompact_boundary"
@@ -173,7 +179,7 @@ class _Builder:
             "{} responses recorded their usage before their end: the output counts are too low",
         )
 
-    def _skip(self, line: Line) -> None:
+    def _skip(self, line: SessionLine) -> None:
         if line.subtype == "compact_boundary":
             self._boundary = parse_time(line.timestamp)
         if line.type in {"user", "assistant"}:
@@ -185,7 +191,7 @@ class _Builder:
         else:
             self._notes.count_unknown(line.type)
 
-    def _user(self, line: Line) -> None:
+    def _user(self, line: SessionLine) -> None:
         at = parse_time(line.timestamp)
         if line.is_compact_summary:
             self._boundary = None
@@ -207,7 +213,7 @@ class _Builder:
             self._drafts.append(summary_draft(_NO_SUMMARY, at=self._boundary))
             self._boundary = None
 
-    def _assistant(self, line: Line) -> None:
+    def _assistant(self, line: SessionLine) -> None:
         self._add_missing_summary()
         message = line.message or LineMessage()
         key = message.id or line.uuid

@@ -79,7 +79,7 @@ class Attachment(Struct, frozen=True, rename="camel"):
 _attachment = JsonDecoder(Attachment)
 
 
-class Line(Struct, frozen=True, rename="camel"):
+class SessionLine(Struct, frozen=True, rename="camel"):
     """One line of a session."""
 
     type: str = ""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from clew.importers.claude_code_lines import Line, LineBlock, LineMessage, join_text
+from clew.importers.claude_code_lines import LineBlock, LineMessage, SessionLine, join_text
 
 _NOTIFICATION = re.compile(r"\s*<[\w-]*notification>")
 _COMMAND = re.compile(r"/[\w:-]+(\s|$)")
@@ -23,7 +23,7 @@ _IMAGE = "[image]"
 """The text of a prompt without text."""
 
 
-def deliver_prompts(lines: Sequence[Line]) -> list[Line]:
+def deliver_prompts(lines: Sequence[SessionLine]) -> list[SessionLine]:
     """Return the lines with a user message wherever a queued prompt was delivered, once each."""
     queue = _Queue(lines)
     return [queue.follow(place, line) for place, line in enumerate(lines)]
@@ -32,7 +32,7 @@ def deliver_prompts(lines: Sequence[Line]) -> list[Line]:
 class _Queue:
     """The prompts that wait, line by line."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[SessionLine]) -> None:
         self._lines = lines
         self._waiting: list[str] = []
         self._said: list[str] = []
@@ -44,7 +44,7 @@ class _Queue:
             if line.type == "attachment" and (text := _attached_text(line)):
                 self._attached.setdefault(text, []).append(place)
 
-    def follow(self, place: int, line: Line) -> Line:
+    def follow(self, place: int, line: SessionLine) -> SessionLine:
         """Return the line, or the message that was delivered there."""
         match line.type:
             case "queue-operation":
@@ -59,7 +59,7 @@ class _Queue:
                 self._take(text)
         return line
 
-    def _apply(self, place: int, line: Line) -> str:
+    def _apply(self, place: int, line: SessionLine) -> str:
         """Change the queue; returns the prompt that was delivered, if it is recorded only here."""
         content = line.content if isinstance(line.content, str) else ""
         match line.operation:
@@ -73,7 +73,7 @@ class _Queue:
                 self._waiting.clear()
         return ""
 
-    def _remove(self, place: int, line: Line, content: str) -> str:
+    def _remove(self, place: int, line: SessionLine, content: str) -> str:
         if self._said and (not content or content in self._said):
             self._said.remove(content or self._said[0])
             return ""
@@ -120,7 +120,7 @@ class _Queue:
     def _take_first(self) -> str:
         return self._waiting.pop(0) if self._waiting else ""
 
-    def _say(self, place: int, line: Line, content: str | list[LineBlock]) -> Line:
+    def _say(self, place: int, line: SessionLine, content: str | list[LineBlock]) -> SessionLine:
         """Return the message; it was said when it was delivered, not when it was typed."""
         before = self._lines[place - 1].timestamp if place else ""
         return replace(
@@ -132,7 +132,7 @@ class _Queue:
         )
 
 
-def _attached_text(line: Line) -> str:
+def _attached_text(line: SessionLine) -> str:
     attachment = line.read_attachment()
     prompt = attachment.prompt if attachment.is_prompt else None
     text = prompt if isinstance(prompt, str) else join_text(prompt or [])
@@ -141,7 +141,7 @@ def _attached_text(line: Line) -> str:
     return "" if _NOTIFICATION.match(text) else text.strip()
 
 
-def _prompt(line: Line) -> str:
+def _prompt(line: SessionLine) -> str:
     """Return the text of a user message that is not a result."""
     spoken = line.type == "user" and line.speaks and not line.is_sidechain
     return join_text(line.blocks).strip() if spoken else ""

@@ -238,7 +238,7 @@ class HistoryMutation(_Event, frozen=True, kw_only=True, tag="history_mutation")
     entry: dict[str, Any]
 
 
-class ServerTool(_Event, frozen=True, kw_only=True, tag="server_tool"):
+class ServerToolUse(_Event, frozen=True, kw_only=True, tag="server_tool"):
     """A tool that the provider runs itself started or ended."""
 
     call_id: str
@@ -328,7 +328,7 @@ LogEvent: TypeAlias = (
     | HistoryMutation
     | TextDelta
     | ReasoningDelta
-    | ServerTool
+    | ServerToolUse
     | ContextReading
     | ContextCompact
     | CompactFailed

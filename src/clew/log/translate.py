@@ -155,9 +155,9 @@ def to_mutation(entry: Entry, redact: Callable[[Any], Any]) -> log.HistoryMutati
 def _translate_plain(event: Event) -> log.LogEvent | None:
     match event:
         case ServerToolStarted(call_id=call_id, name=name, arguments=query):
-            return log.ServerTool(call_id=call_id, tool=name, query=query)
+            return log.ServerToolUse(call_id=call_id, tool=name, query=query)
         case ServerToolEnded(call_id=call_id, name=name, text=text, failed=failed):
-            return log.ServerTool(
+            return log.ServerToolUse(
                 call_id=call_id, tool=name, ended=True, result=text, failed=failed
             )
         case ContextUpdated(state=state):

@@ -170,7 +170,7 @@ def _command_shape(command: ShellCommand) -> tuple[str, ...]:
 
 
 def _runs_known_tool(command: ShellCommand) -> bool:
-    """Is it a call such as `python -m pytest`, of which the third word says what it does?"""
+    """Is it a call such as `python -m pytest`, whose third word says what it does?"""
     texts = [word.text for word in command.words[:3]]
     return len(texts) == 3 and texts[1] == _RUN_WORDS.get(texts[0]) and texts[2] in _TOOLS
 

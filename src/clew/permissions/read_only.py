@@ -98,7 +98,7 @@ def _name(option: Argument) -> str:
 
 
 def _has_reading_form(command: ShellCommand, arguments: Sequence[Argument]) -> bool:
-    """Check programs of which the operands decide what they do."""
+    """Check programs whose operands decide what they do."""
     operands = [each.word for each in arguments if not each.is_option]
     match command.program:
         case "date":
@@ -118,7 +118,7 @@ def _paths(arguments: Sequence[Argument], table: Program) -> Iterator[ShellWord]
     if any(table.text_options.intersection(each.names) for each in arguments):
         skipped = 0
     if table.operands is not Operands.TEXT:
-        # A pattern of files may become several words, of which only the first is text.
+        # A file pattern may expand to several words; only the first is text.
         yield from (word for word in operands[:skipped] if not word.known)
         yield from operands[skipped:]
     for each in arguments:

@@ -12,8 +12,9 @@ from clew.core.errors import ProviderError
 from clew.core.json_text import decode_json
 from clew.core.models import ModelFacts
 from clew.providers.catalogue import lookup
-from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Retry, Sign
+from clew.providers.endpoint import IDLE_TIMEOUT, Endpoint, Sign
 from clew.providers.protocol import Request
+from clew.providers.retry import Retry
 from clew.providers.transport import Transport
 from clew.providers.transport_tap import TappedTransport, TransportTap
 

@@ -40,7 +40,7 @@ _NO_CREDENTIALS = (
 _NO_REGION = "No AWS region is set. Set AWS_REGION to one where Bedrock runs, such as us-east-1."
 
 
-class Credentials(Protocol):
+class AwsCredentials(Protocol):
     """Credentials of botocore, fixed or refreshable."""
 
     def get_frozen_credentials(self) -> Any:
@@ -76,7 +76,7 @@ class Bedrock(Adapter):
         profile: str | None = None,
         api_key: str = "",
         endpoint: str | None = None,
-        credentials: Credentials | None = None,
+        credentials: AwsCredentials | None = None,
         cache: bool | None = None,
         **options: Unpack[AdapterOptions],
     ) -> None:
@@ -136,7 +136,9 @@ class Bedrock(Adapter):
 class Signer:
     """Signs requests with credentials that botocore finds and refreshes."""
 
-    def __init__(self, region: str, session: Any, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, region: str, session: Any, credentials: AwsCredentials | None = None
+    ) -> None:
         self._region = region
         self._session = session
         self._credentials = credentials

@@ -1,17 +1,15 @@
-"""The address of a model server, authentication, timeouts and retries."""
+"""The address of a model server, authentication and timeouts."""
 
-import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-import anyio
-
-from clew.core.errors import ConfigError, ProviderBusy
+from clew.core.errors import ConfigError
 from clew.core.secret_variables import is_secret_variable
+from clew.providers.retry import Retry
 
 IDLE_TIMEOUT = 120.0
 STALL_FACTOR = 5
@@ -21,28 +19,6 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 Sign: TypeAlias = Callable[[str, Mapping[str, str], bytes], Mapping[str, str]]
 """Takes the URL, headers and body of a request and returns additional headers."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How often a busy server is retried, and the delays between attempts."""
-
-    attempts: int = 3
-    first_delay: float = 0.5
-    longest_delay: float = 30.0
-    """If a server asks for a longer pause, the call fails and the caller decides."""
-    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-    random: Callable[[], float] = random.random
-
-    def delay(self, attempt: int, busy: ProviderBusy) -> float | None:
-        """Return the pause before the next attempt, or None to give up."""
-        if attempt >= self.attempts:
-            return None
-        if busy.retry_after is not None:
-            asked = busy.retry_after + self.random() * self.first_delay
-            return asked if busy.retry_after <= self.longest_delay else None
-        full = min(self.longest_delay, self.first_delay * 2.0 ** (attempt - 1))
-        return full * (0.5 + self.random() / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

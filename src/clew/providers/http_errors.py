@@ -21,6 +21,7 @@ from clew.core.errors import (
 from clew.core.json_text import decode_json
 from clew.core.redaction import redact
 from clew.providers.overflow import find_limit, is_overflow
+from clew.providers.retry import find_retry_after
 
 MAX_TEXT = 500
 """Characters of a provider's error message that an exception repeats."""
@@ -106,40 +107,11 @@ def error_for(
             f"{where} is overloaded or unavailable{said} Try again later.",
             provider=provider,
             status=status,
-            retry_after=retry_after(headers) or _find_retry_delay(body),
+            retry_after=find_retry_after(headers, body),
         )
     hint = "the base URL and the model name" if status == 404 else "the model and the settings"
     message = f"{where} rejected the request{said} Check {hint}; retrying will not help."
     return ProviderRejected(message, provider=provider, status=status)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the provider asks to wait, or None.
-
-    A date is compared with the response's own `Date` header, so the local clock does not matter.
-    """
-    lower = {name.lower(): value.strip() for name, value in headers.items()}
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        seconds = _number(lower.get(name, ""))
-        if seconds is not None:
-            return max(0.0, seconds * unit)
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - few servers send a date
-
-    try:
-        until = parsedate_to_datetime(lower["retry-after"])
-        return max(0.0, (until - parsedate_to_datetime(lower["date"])).total_seconds())
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _find_retry_delay(body: str) -> float | None:
-    """Return the delay that Google puts into the body."""
-    found = re.search(r'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d+)?)s"', body)
-    return float(found[1]) if found else None
-
-
-def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\d{1,9}(\.\d*)?", text) else None
 
 
 def _is_about_signature(text: str, codes: frozenset[str]) -> bool:

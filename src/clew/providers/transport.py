@@ -20,7 +20,7 @@ from clew.providers.endpoint import Endpoint
 from clew.providers.protocol import Chunk, RetryChunk, UsageChunk
 from clew.providers.response_limits import ResponseGuard
 from clew.providers.sse import EventParser, ServerEvent
-from clew.providers.wire.base_decoder import Decoder, Framing
+from clew.providers.wire.base_decoder import Decoder, StreamFraming
 
 if TYPE_CHECKING:
     import aiohttp
@@ -125,7 +125,7 @@ async def stream_call(
     body: bytes,
     *,
     decoder: Callable[[], Decoder],
-    framing: Callable[[], Framing] = EventParser,
+    framing: Callable[[], StreamFraming] = EventParser,
 ) -> AsyncGenerator[Chunk, None]:
     """Post `body` and yield the response; ends, raises and closes as `Provider.stream` does.
 
@@ -205,7 +205,7 @@ class _Answer:
         response: ResponseStream,
         guard: ResponseGuard,
         decoder: Decoder,
-        framing: Framing,
+        framing: StreamFraming,
         *,
         first: bytes,
     ) -> None:

@@ -29,7 +29,7 @@ TAKEOVERS = "takeovers"
 """The key of a row's `spec` with the takeovers since its journal last grew."""
 
 
-class StopReason(StrEnum):
+class StopCause(StrEnum):
     """Why a worker stops a task that has not ended."""
 
     CANCELLED = "cancelled"
@@ -48,7 +48,7 @@ class StopReason(StrEnum):
     @property
     def continues(self) -> bool:
         """True when a worker continues the task later."""
-        return self not in (StopReason.CANCELLED, StopReason.LIMIT)
+        return self not in (StopCause.CANCELLED, StopCause.LIMIT)
 
 
 class ClaimedTask:
@@ -69,7 +69,7 @@ class ClaimedTask:
         self.request = convert(row.spec["request"], TaskRequest)
         self._limits = self.request.limits or AGENT_LIMITS
         self._activity = start_activity(self._clock.monotonic(), row.state)
-        self.stop_reason: StopReason | None = None
+        self.stop_reason: StopCause | None = None
         self.seal: Callable[[], None] = _do_nothing
         """Makes the task write nothing more; set as soon as there is something to seal."""
         self.messages_read = 0
@@ -102,11 +102,11 @@ class ClaimedTask:
         now, state = self._clock.now(), self.state
         self._change(replace(state, status=TaskStatus.RUNNING, started_at=state.started_at or now))
 
-    def stop(self, reason: StopReason) -> None:
+    def stop(self, reason: StopCause) -> None:
         """Interrupt the task at once.
 
         One that continues later ends as with a crash: its journal stays as it is, so that a
-        successor can continue behind the last entry.
+        successor can continue after the last entry.
         """
         if self.stop_reason is None:
             self.stop_reason = reason
@@ -134,7 +134,7 @@ class ClaimedTask:
         if reason is not None and self._end is None:
             error = describe_timeout(reason, self._limits, self._activity)
             self._end = Stop(change=TaskChange.FAIL, error=error, timeout_reason=reason)
-            self.stop(StopReason.LIMIT)
+            self.stop(StopCause.LIMIT)
 
     def describe(self, facts: TaskFacts) -> None:
         """Set facts of the task's state."""
@@ -211,13 +211,13 @@ class ClaimedTask:
             return end_state(state, outcome, None, at=at)
         stop: Stop | None = self._end
         match self.stop_reason:
-            case StopReason.PARKED:
+            case StopCause.PARKED:
                 return replace(state, action="")
-            case StopReason.HANDED_BACK | StopReason.DELAYED | StopReason.LOST:
+            case StopCause.HANDED_BACK | StopCause.DELAYED | StopCause.LOST:
                 return replace(state, status=TaskStatus.QUEUED, action="", question="")
-            case StopReason.CANCELLED:
+            case StopCause.CANCELLED:
                 stop = Stop(change=TaskChange.CANCEL, error=_CANCELLED)
-            case StopReason.LIMIT | None:
+            case StopCause.LIMIT | None:
                 pass
         ended = end_state(state, outcome, stop, at=at)
         return ended if ended.result else replace(ended, result=self._activity.recent.strip())

@@ -70,7 +70,7 @@ class DurableRunner:
         durable: The durable tasks of the store.
         store: Where the journals of the agents are.
         session: Returns the `SessionSpec` of this session, as JSON values, for a new agent.
-        costs: Charges the agents to this session; None where nobody pays for them.
+        costs: Charges the agents to this session; None where they are not charged.
         clock: Waits between two looks at a task.
     """
 
@@ -116,7 +116,7 @@ class DurableRunner:
                 await self._clock.sleep(_FIRST_POLL)
 
     async def _settle_costs(self, task: RunningTask) -> None:
-        """Charge what a task has cost that is not followed any more."""
+        """Charge the cost of a task that is no longer followed."""
         if self._costs is None:
             return
         try:

@@ -60,7 +60,7 @@ class _Group:
         self._ended_at = state.ended_at
         self.is_complete = state.status is JobGroupStatus.COMPLETED
         self.settled = anyio.Event()
-        """Set when the group is complete, or when nobody follows it any more."""
+        """Set when the group is complete, or when it is no longer followed."""
         if self.is_complete:
             self.settled.set()
 
@@ -261,7 +261,7 @@ class JobGroups:
 
         Args:
             states: The groups.
-            closed: Tasks that ended and are not in the list any more.
+            closed: Tasks that ended and are no longer in the list.
         """
         known = {task.task_id: task for task in (*closed, *self._manager.list())}
         for state in states:

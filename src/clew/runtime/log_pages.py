@@ -15,7 +15,7 @@ from clew.files.safe_read import NotRegularFile, open_regular
 from clew.runtime.protocol import LOG_PAGE_LINES
 
 MAX_LOG_BYTES = 64_000_000
-"""A log does not grow any more when it has reached this size."""
+"""A log stops growing at this size."""
 MAX_LINE = 8_000
 """Characters of a line; a longer one is split."""
 
@@ -80,14 +80,14 @@ def _complete_lines(file: Iterable[bytes]) -> Iterator[str]:
 
 
 def remove_old_logs(folder: Path, *, older_than: float) -> None:
-    """Remove the logs that nobody has written to since then; blocks."""
+    """Remove the logs that were not written to since then; blocks."""
     for path in folder.glob("*.log"):
         with suppress(OSError):
             if path.stat().st_mtime < older_than:
                 path.unlink()
 
 
-class LogFile:
+class TaskLogFile:
     """Appends lines to a log. What it gets must be redacted."""
 
     def __init__(self, handle: int) -> None:
@@ -115,8 +115,8 @@ class LogFile:
 
 
 @contextmanager
-def open_log(path: Path) -> Iterator[LogFile]:
-    """Open a log for appending; nobody else can read it.
+def open_log(path: Path) -> Iterator[TaskLogFile]:
+    """Open a log for appending; only its owner can read it.
 
     Raises:
         OSError: It cannot be written.
@@ -124,7 +124,7 @@ def open_log(path: Path) -> Iterator[LogFile]:
     make_private_folder(path.parent)
     handle = os.open(path, _CREATE, 0o600)
     try:
-        yield LogFile(handle)
+        yield TaskLogFile(handle)
     finally:
         os.close(handle)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from clew.core.redaction import StreamRedactor, redact
 from clew.core.text import one_line
-from clew.runtime.log_pages import MAX_LINE, LogFile
+from clew.runtime.log_pages import MAX_LINE, TaskLogFile
 from clew.tools.builtin.child_process import make_printable
 
 MAX_RESULT_BYTES = 30_000
@@ -87,7 +87,7 @@ class OutputLines:
 class ProcessOutput:
     """Writes the output of a process to its log, and keeps the end of it."""
 
-    def __init__(self, log: LogFile, secrets: Sequence[str] | None) -> None:
+    def __init__(self, log: TaskLogFile, secrets: Sequence[str] | None) -> None:
         self._log = log
         self._streams = {name: OutputLines(secrets) for name in ("stdout", "stderr")}
         self._end = bytearray()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clew.core.errors import SessionBusy
 from clew.core.tasks import TaskErrorCategory, TaskStatus
-from clew.runtime.claimed_task import TAKEOVERS, ClaimedTask, StopReason, count_takeovers
+from clew.runtime.claimed_task import TAKEOVERS, ClaimedTask, StopCause, count_takeovers
 from clew.runtime.durable_tasks import DurableTasks
 from clew.stores.task_protocol import TaskRow, TaskStore
 
@@ -48,7 +48,7 @@ class RunningTasks:
         """Stop all tasks so that other workers continue them, and wait until nothing runs."""
         while self._busy:
             for task in tuple(self._running.values()):
-                task.stop(StopReason.HANDED_BACK)
+                task.stop(StopCause.HANDED_BACK)
             self._ended = anyio.Event()
             await self._ended.wait()
 
@@ -59,7 +59,7 @@ class RunningTasks:
         own = {row.state.task_id: row.epoch for row in rows}
         for task in before:
             if own.get(task.task_id) != task.row.epoch and task.task_id in self._running:
-                task.stop(StopReason.LOST)
+                task.stop(StopCause.LOST)
         for row in rows:
             if row.state.task_id not in self._busy:
                 await release(self._tasks, row)
@@ -70,7 +70,7 @@ class RunningTasks:
         if self._running:
             for task_id in await self._tasks.find_cancelled(tuple(self._running)):
                 if (task := self._running.get(task_id)) is not None:
-                    task.stop(StopReason.CANCELLED)
+                    task.stop(StopCause.CANCELLED)
 
     async def save_progress(self) -> None:
         """Save what changed in the tasks, and end those that have reached a limit."""
@@ -80,7 +80,7 @@ class RunningTasks:
                 try:
                     await task.save()
                 except SessionBusy:
-                    task.stop(StopReason.LOST)
+                    task.stop(StopCause.LOST)
 
 
 async def refuse(tasks: TaskStore, row: TaskRow, error: str, category: TaskErrorCategory) -> None:

@@ -12,7 +12,7 @@ from msgspec import ValidationError
 
 from clew.core.errors import ClewError, SessionBusy, StoreError, StoreUnavailable
 from clew.core.tasks import TaskErrorCategory, TaskStatus
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.claimed_task import ClaimedTask, StopCause
 from clew.runtime.due_schedules import DueSchedules, NextTime
 from clew.runtime.durable_tasks import DurableTasks
 from clew.runtime.protocol import TaskResult
@@ -132,7 +132,7 @@ class Worker:
         )
         self._running.add(task)
         if row.cancel_requested:
-            task.stop(StopReason.CANCELLED)
+            task.stop(StopCause.CANCELLED)
         return task
 
     async def _work(self, task: ClaimedTask) -> TaskResult | Exception | None:
@@ -145,10 +145,10 @@ class Worker:
                 outcome = await self._run_agent(task)
             except StoreUnavailable as error:
                 logger.warning("task %s continues later: %s", task.task_id, error)
-                task.stop(StopReason.HANDED_BACK)
+                task.stop(StopCause.HANDED_BACK)
             except SessionBusy as error:
                 logger.warning("task %s is tried again later: %s", task.task_id, error)
-                task.stop(StopReason.DELAYED)
+                task.stop(StopCause.DELAYED)
             except ClewError as error:
                 outcome = error
             except Exception as error:
@@ -157,7 +157,7 @@ class Worker:
         return outcome
 
     async def _settle(self, task: ClaimedTask, outcome: TaskResult | Exception | None) -> None:
-        if task.stop_reason is StopReason.LOST:
+        if task.stop_reason is StopCause.LOST:
             logger.warning("task %s was taken by another worker; stopped it", task.task_id)
             return
         with anyio.CancelScope(shield=True):
@@ -178,7 +178,7 @@ class Worker:
         if row is None or row.state.status is TaskStatus.CANCELLED:
             return
         if row.state.status is TaskStatus.QUEUED:
-            if task.stop_reason is not StopReason.DELAYED:  # `sweep` submits it
+            if task.stop_reason is not StopCause.DELAYED:  # `sweep` submits it
                 await self._queue.submit(task.task_id)
             return
         # What this run knew and could not read would only make the next one end in the same way.

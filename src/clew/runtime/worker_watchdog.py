@@ -72,13 +72,13 @@ class WorkerTimes(Struct, frozen=True, kw_only=True):
     save: float = 1.0
     """How often the progress of running tasks is saved."""
     sweep: float = 30.0
-    """How often to look for tasks that nobody will run."""
+    """How often to look for abandoned tasks."""
     keep_runs: float = 600.0
     """How long the queue remembers runs that have ended."""
 
 
 async def find_workers(tasks: TaskStore) -> list[WorkerRow]:
-    """Return the processes that serve the queue, also those that are silent."""
+    """Return the processes that serve the queue, including those that are silent."""
     return [one for one in await tasks.workers() if one.worker.startswith(PREFIX)]
 
 

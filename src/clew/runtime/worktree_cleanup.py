@@ -19,7 +19,7 @@ class LeftWorktree(Struct, frozen=True, kw_only=True):
 
     @property
     def is_removable(self) -> bool:
-        """True when nobody uses it and nothing is lost with it."""
+        """True when it is unused and nothing is lost with it."""
         return not self.user and self.status.is_clean
 
 
@@ -36,7 +36,7 @@ async def list_left(worktrees: GitWorktrees) -> list[LeftWorktree]:
 
 
 async def remove_clean(worktrees: GitWorktrees) -> tuple[list[LeftWorktree], list[LeftWorktree]]:
-    """Remove the worktrees that nobody uses and that have no work in them.
+    """Remove the worktrees that are unused and have no work in them.
 
     Returns:
         Those that were removed, and all others.

@@ -19,7 +19,7 @@ _AUTHOR = "Clew <clew@localhost> 1 +0000"
 """The same for all, so that the same files always make the same commit."""
 
 
-class FileState(Struct, frozen=True):
+class ChangedFile(Struct, frozen=True):
     """A file that differs from the last commit, as it is on disk."""
 
     path: str
@@ -32,7 +32,7 @@ class FileState(Struct, frozen=True):
 class WorktreeFiles(Struct, frozen=True, kw_only=True):
     """The files of a worktree that have changed."""
 
-    files: tuple[FileState, ...]
+    files: tuple[ChangedFile, ...]
     left_out: tuple[str, ...] = ()
     """Paths that are neither files nor links, such as repositories, or that cannot be read."""
 
@@ -60,7 +60,7 @@ def read_changes(top: Path, paths: Sequence[str], *, limit: int) -> WorktreeFile
     return WorktreeFiles(files=tuple(found), left_out=tuple(left_out))
 
 
-def encode_commit(ref: str, parents: Sequence[str], files: Iterable[FileState]) -> bytes:
+def encode_commit(ref: str, parents: Sequence[str], files: Iterable[ChangedFile]) -> bytes:
     """Return the input of `git fast-import` for a commit: the first parent with changed files."""
     first, *others = parents
     message = b"worktree"
@@ -116,7 +116,7 @@ def parse_blobs(out: bytes) -> dict[str, bytes]:
 
 
 def write_files(top: Path, changes: Sequence[FileDifference], blobs: Mapping[str, bytes]) -> None:
-    """Bring the files of a worktree that nobody uses yet into another state.
+    """Bring the files of an unused worktree into another state.
 
     Raises:
         BackgroundTaskError: A path leads out of the worktree, or cannot be written.
@@ -142,18 +142,18 @@ def _find_size(path: Path) -> int:
         return 0
 
 
-def _read(top: Path, path: str) -> FileState:
+def _read(top: Path, path: str) -> ChangedFile:
     place = top / path
     try:
         mode = place.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return FileState(path, _GONE)
+        return ChangedFile(path, _GONE)
     if stat.S_ISLNK(mode):
-        return FileState(path, _LINK, os.fsencode(place.readlink()))
+        return ChangedFile(path, _LINK, os.fsencode(place.readlink()))
     # A process of the task may put a link into the path meanwhile.
     with open_file(place) as file:
         is_program = os.fstat(file.fileno()).st_mode & 0o100
-        return FileState(path, _PROGRAM if is_program else _FILE, file.read())
+        return ChangedFile(path, _PROGRAM if is_program else _FILE, file.read())
 
 
 def _quote(path: str) -> bytes:

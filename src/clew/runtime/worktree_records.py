@@ -21,7 +21,7 @@ class Worktree(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worktree that Clew made for a task; encodes to JSON."""
 
     name: str
-    """The task and 8 random digits: the name of its folder, and of its branch behind `clew/`."""
+    """The task and 8 random digits: the name of its folder, and of its branch after `clew/`."""
     task_id: str
     path: str
     branch: str

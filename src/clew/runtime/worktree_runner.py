@@ -183,7 +183,7 @@ class WorktreeRunner:
 
 
 class _PlacedTask:
-    """A task as its runner sees it: in the worktree, and told so."""
+    """A task as its runner sees it: in the worktree, with a note about that."""
 
     def __init__(self, inner: RunningTask, worktree: Worktree) -> None:
         self._inner = inner

@@ -32,7 +32,7 @@ from clew.runtime.worktree_files import (
 from clew.runtime.worktree_records import Worktree
 from clew.runtime.worktree_status import find_branch, list_changes, open_worktree
 from clew.runtime.worktrees import GitWorktrees, snapshot_ref
-from clew.stores.snapshot import Snapshot
+from clew.stores.worktree_snapshot import WorktreeSnapshot
 
 SNAPSHOT_LIMIT = 64_000_000
 """How many bytes a snapshot may add: more belongs into `.gitignore`, or into a remote."""
@@ -125,13 +125,13 @@ class WorktreeSnapshots:
         await _fill(worktree, snapshot)
         return worktree
 
-    async def _read(self, name: str) -> Snapshot:
+    async def _read(self, name: str) -> WorktreeSnapshot:
         data = await self._blobs.get_blob(name)
         if data is None:
             raise make_git_error(f"the snapshot {name[:12]} is not in the store")
-        return decode_json(data, type=Snapshot)
+        return decode_json(data, type=WorktreeSnapshot)
 
-    async def _commit(self, git: Git, worktree: Worktree) -> Snapshot:
+    async def _commit(self, git: Git, worktree: Worktree) -> WorktreeSnapshot:
         """Commit all files behind the hidden ref; returns a description without bundles."""
         top = Path(worktree.path)
         found = await list_changes(git, top)
@@ -144,7 +144,7 @@ class WorktreeSnapshots:
         script = encode_commit(ref, parents, changes.files)
         await git.run("fast-import", "--quiet", "--force", "--date-format=raw", data=script)
         checked_out = await git.run("symbolic-ref", "--quiet", "HEAD", check=False)
-        return Snapshot(
+        return WorktreeSnapshot(
             commit=(await git.run("rev-parse", ref)).line,
             head=head,
             branch=branch,
@@ -155,7 +155,7 @@ class WorktreeSnapshots:
             operation=found.operation,
         )
 
-    async def _fetch(self, git: Git, snapshot: Snapshot, ref: str) -> None:
+    async def _fetch(self, git: Git, snapshot: WorktreeSnapshot, ref: str) -> None:
         """Bring the commits of a snapshot into the repository."""
         for name in () if await _has(git, snapshot.commit) else snapshot.bundles:
             data = await self._blobs.get_blob(name)
@@ -186,7 +186,7 @@ async def _commit_index(git: Git, head: str) -> str:
     return (await author.run("commit-tree", "-p", head, "-m", "staged", tree.line)).line
 
 
-async def _find_common(git: Git, made: Snapshot) -> list[str]:
+async def _find_common(git: Git, made: WorktreeSnapshot) -> list[str]:
     """Return commits that a clone on another machine has: those that remotes have.
 
     Without remotes, this is the commit that the task started from.
@@ -199,7 +199,7 @@ async def _find_common(git: Git, made: Snapshot) -> list[str]:
     return [line[1:] for line in edges.line.split() if line.startswith("-")]
 
 
-async def _can_extend(git: Git, before: Snapshot) -> bool:
+async def _can_extend(git: Git, before: WorktreeSnapshot) -> bool:
     return len(before.bundles) < _MAX_BUNDLES and await _has(git, before.commit)
 
 
@@ -207,7 +207,7 @@ async def _has(git: Git, commit: str) -> bool:
     return not (await git.run("cat-file", "-e", f"{commit}^{{commit}}", check=False)).code
 
 
-async def _fill(worktree: Worktree, snapshot: Snapshot) -> None:
+async def _fill(worktree: Worktree, snapshot: WorktreeSnapshot) -> None:
     """Bring a new worktree into the state of a snapshot: commit, files, index."""
     git, top = await open_worktree(worktree), Path(worktree.path)
     if not snapshot.on_branch:

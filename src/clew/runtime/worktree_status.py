@@ -87,7 +87,7 @@ class WorktreeChanges(Struct, frozen=True, kw_only=True):
 
 
 async def list_changes(git: Git, top: Path) -> WorktreeChanges:
-    """Find the changes in a worktree, those too that `git status` is told not to show."""
+    """Find the changes in a worktree, including those that `git status` is configured to hide."""
     listed = await git.run(
         *("status", "--porcelain", "-z", "--untracked-files=all", "--ignored=traditional"),
         *("--ignore-submodules=dirty", "--no-renames"),

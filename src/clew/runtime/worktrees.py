@@ -116,7 +116,7 @@ class GitWorktrees:
     async def adopt(self, worktree: Worktree, path: Path) -> Worktree:
         """Return the worktree that a hook made in place of `worktree`, which is discarded.
 
-        Nobody but the hook removes it. What it has is compared with its state now.
+        Only the hook removes it. What it has is compared with its state now.
         """
         await self.discard(worktree)
         git = await Git.open(path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clew.config.settings import LoadedSettings
 from clew.extensions.plugins.active import ActivePlugins, PluginSwitches, load_active
-from clew.extensions.plugins.registry import Registry
+from clew.extensions.plugins.registry import PluginRegistry
 from clew.extensions.plugins.storage import PluginStorage
 from clew.sdk.folders import Homes
 
@@ -39,7 +39,7 @@ def find_active_plugins(loaded: LoadedSettings, homes: Homes, cwd: Path) -> Acti
     """
     folder = plugin_folder(homes)
     return load_active(
-        Registry(folder).read(),
+        PluginRegistry(folder).read(),
         find_switches(loaded),
         PluginStorage(folder),
         project=name_project(homes, cwd),

@@ -108,7 +108,7 @@ class AgentRunner:
                 try:
                     return await _converse(session, task.request.prompt)
                 finally:
-                    # From here on, nobody reads messages.
+                    # From here on, messages are not read.
                     self._running.pop(task.task_id, None)
                     await _fire_stop(made)
         except ClewError as error:

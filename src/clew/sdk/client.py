@@ -71,10 +71,10 @@ class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PathMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A way to complete what stands behind an `@` in a prompt."""
+    """A way to complete what follows an `@` in a prompt."""
 
     text: str
-    """Replaces what was typed behind the `@`; quoted if it has blanks, with a slash at the end of
+    """Replaces what was typed after the `@`; quoted if it has blanks, with a slash at the end of
     a folder."""
     is_folder: bool = False
     detail: str = ""
@@ -137,7 +137,7 @@ class SessionSnapshot(Struct, frozen=True, kw_only=True):
     tasks: tuple[BackgroundTaskEvent, ...]
     """The background tasks that have not ended; `state` has what is known about each."""
     last_entry: EntryId
-    """The newest journal entry; `history(after=…)` continues behind it."""
+    """The newest journal entry; `history(after=…)` continues after it."""
     seq: int
     """The newest event that is included here."""
     todos: tuple[TodoItem, ...] = ()
@@ -233,7 +233,7 @@ class SessionClient(Protocol):
         ...
 
     async def history(self, *, after: EntryId, limit: int) -> list[HistoryEntry]:
-        """Return at most `limit` items of the history behind that entry; 0 is the beginning."""
+        """Return at most `limit` items of the history after that entry; 0 is the beginning."""
         ...
 
     async def commands(self) -> list[CommandInfo]:
@@ -241,7 +241,7 @@ class SessionClient(Protocol):
         ...
 
     async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
-        """Complete what was typed behind an `@`, the best match first.
+        """Complete what was typed after an `@`, the best match first.
 
         Paths match fuzzily (`sdkcli` finds `sdk/client.py`); files that Git ignores are left out.
         `session:` completes the ids of other sessions.

@@ -221,7 +221,7 @@ class ContextClient(Protocol):
     async def entries(
         self, *, after: EntryId = START, limit: int = ENTRIES_LIMIT
     ) -> list[JournalEntry]:
-        """Return at most `limit` entries of the journal behind that one, oldest first."""
+        """Return at most `limit` entries of the journal after that one, oldest first."""
         ...
 
     async def compaction(self, entry_id: EntryId) -> CompactionDetail:

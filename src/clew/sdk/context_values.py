@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from clew.context.triggers import find_threshold
+from clew.context.compaction_triggers import find_threshold
 from clew.context.view import View, fold, make_summary
 from clew.core.context_state import LossReport
 from clew.core.entries import Compacted, Entry, MessageAdded, ResultsCleared

@@ -22,7 +22,7 @@ from clew.core.ids import SessionId
 from clew.core.messages import Role
 from clew.core.tasks import LogPage, TaskErrorCategory, TaskKind
 from clew.hooks.protocol import Hooks, NoHooks
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.claimed_task import ClaimedTask, StopCause
 from clew.runtime.durable_runner import GENERAL_PURPOSE, format_entry, make_page
 from clew.runtime.durable_tasks import find_reopening
 from clew.runtime.protocol import (
@@ -140,7 +140,7 @@ class DurableAgent:
         try:
             text = await self._run_session(task.request)
         except BaseException:
-            if task.is_left and self._task.stop_reason is not StopReason.LOST:
+            if task.is_left and self._task.stop_reason is not StopCause.LOST:
                 # The successor may run on another machine.
                 with anyio.move_on_after(_SNAPSHOT_SECONDS, shield=True):
                     await self._save_snapshot()
@@ -209,7 +209,7 @@ class DurableAgent:
                 # Only the worker that has the task comes here: its successor has the new name.
                 await self._tasks.delete_snapshot(before, keep=name)
         except SessionBusy:
-            self._task.stop(StopReason.LOST)
+            self._task.stop(StopCause.LOST)
         except ClewError as error:
             logger.warning("the worktree of %s was not saved: %s", self._task.task_id, error)
 

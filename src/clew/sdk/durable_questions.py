@@ -9,7 +9,7 @@ from clew.core.errors import SessionBusy
 from clew.core.events import PermissionRequest, PermissionResolved
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer
 from clew.core.text import make_encodable
-from clew.runtime.claimed_task import ClaimedTask, StopReason
+from clew.runtime.claimed_task import ClaimedTask, StopCause
 from clew.sdk.permission_requests import make_request
 from clew.stores.task_protocol import TaskStore
 
@@ -79,7 +79,7 @@ class TaskQuestions:
             if row is not None and row.answer and asked and asked.request_id == request_id:
                 return row.answer
             if anyio.current_time() >= deadline and self._is_only_waiting(self._asked):
-                self._task.stop(StopReason.PARKED)
+                self._task.stop(StopCause.PARKED)
             await anyio.sleep(_POLL)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.config.schema import McpSection
 from clew.config.settings import LoadedSettings
 from clew.core.errors import ConfigError
 from clew.core.events import Warned
@@ -16,9 +17,9 @@ from clew.permissions.rules import names_tool
 from clew.sdk.permissions import list_denied
 from clew.sdk.session_parts import Blueprint, McpAccess
 from clew.tools.mcp.config import ServerConfig, find_transport, parse_server
-from clew.tools.mcp.names import clean_server
+from clew.tools.mcp.names import clean_server, is_mcp_tool
 from clew.tools.mcp.pool import McpPool
-from clew.tools.mcp.source import DEFER_THRESHOLD, STARTUP_WAIT, McpToolSource
+from clew.tools.mcp.source import DEFER_THRESHOLD, NAMED_WAIT, STARTUP_WAIT, McpToolSource
 
 _MILLISECONDS = 1_000
 
@@ -133,11 +134,11 @@ def open_servers(
     unsubscribe = pool.subscribe(lambda text: blueprint.bus.publish(Warned(text)))
     pool.start(blueprint.host.start_soon)
     denied = [rule for rule in list_denied(blueprint) if rule.covers_all]
-    wait, threshold = settings.startup_wait, settings.defer_threshold
+    threshold = settings.defer_threshold
     source = McpToolSource(
         pool,
         threshold=threshold if isinstance(threshold, float | int) else DEFER_THRESHOLD,
-        wait=wait / _MILLISECONDS if isinstance(wait, int) else STARTUP_WAIT,
+        wait=_choose_wait(settings, blueprint.options.get("allowed_tools", ())),
         allows=lambda name: not any(names_tool(rule, name) for rule in denied),
     )
     return McpAccess(
@@ -146,3 +147,10 @@ def open_servers(
         secrets=tuple(value for one in known.servers for value in one.find_secrets()),
         unsubscribe=unsubscribe,
     )
+
+
+def _choose_wait(settings: McpSection, allowed: Sequence[str]) -> float:
+    """Return the seconds that the first prompt waits; longer if the user has named a server."""
+    if isinstance(settings.startup_wait, int):
+        return settings.startup_wait / _MILLISECONDS
+    return NAMED_WAIT if any(map(is_mcp_tool, allowed)) else STARTUP_WAIT

@@ -74,7 +74,7 @@ class OpenedSession(Protocol):
         ...
 
 
-class OpenSession(Protocol):
+class SessionOpener(Protocol):
     """Opens the sessions of a program one after the other."""
 
     def __call__(

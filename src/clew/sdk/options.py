@@ -59,7 +59,7 @@ class OwnOptions(TypedDict, total=False):
     mcp_servers: Mapping[str, Mapping[str, Any]]
     """More MCP servers by name, as in the setting `mcpServers`; trusted as the user's own."""
     plugin_folders: Sequence[str | Path]
-    """Folders of plugins beside the installed ones; nobody is asked, so trust them as your code."""
+    """Folders of plugins beside the installed ones; they load without a question."""
     sandbox: Sandbox | None
     """The sandbox for commands."""
     identity: str

@@ -1,4 +1,4 @@
-"""Completes what stands behind an `@` in a prompt: paths of the project, and other sessions."""
+"""Completes what follows an `@` in a prompt: paths of the project, and other sessions."""
 
 import os
 import re
@@ -136,7 +136,7 @@ class PathCompleter:
         self._listing = anyio.Lock()
 
     async def complete(self, fragment: str, *, limit: int) -> list[PathMatch]:
-        """Return the best ways to complete what stands behind an `@`."""
+        """Return the best ways to complete what follows an `@`."""
         fragment = fragment.lstrip('"')
         if fragment.startswith(SESSION_PREFIX):
             return await self._complete_session(fragment.removeprefix(SESSION_PREFIX), limit)

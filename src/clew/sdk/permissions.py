@@ -1,16 +1,19 @@
 """Connects the permission gate of a session with its clients and with the settings."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from clew.config.settings import LoadedSettings, additional_directory, read_rule
 from clew.config.updates import add_allow_rules, find_target
 from clew.core.errors import ConfigError
 from clew.core.events import PermissionDenied, Warned
 from clew.core.permissions import Access, Decision
-from clew.permissions.rules import Rule, names_tool, parse_allow_rule, parse_rule
+from clew.extensions.skills import Skill
+from clew.permissions.rules import EDITING, Rule, names_tool, parse_allow_rule, parse_rule
 from clew.sdk.folders import Homes
 from clew.sdk.session_parts import Blueprint
 from clew.sdk.settings import load_project_settings, trust_record
@@ -101,6 +104,23 @@ def list_denied(blueprint: Blueprint) -> tuple[Rule, ...]:
     """
     texts = blueprint.options.get("disallowed_tools", ())
     return tuple(parse_rule(text, source="--disallowed-tools") for text in texts)
+
+
+def list_skill_rules(skill: Skill) -> tuple[Rule, ...]:
+    """Return what `allowed-tools` of a skill lets run without a question while the user runs it.
+
+    A skill of a project grants nothing: it came with the folder. A tool that writes is allowed in
+    the project only, and entries that are not rules are left out.
+    """
+    if skill.source == "project":
+        return ()
+    rules = []
+    for text in skill.allowed_tools:
+        with suppress(ConfigError):
+            rule = parse_allow_rule(text, source=f"allowed-tools of /{skill.name}")
+            in_project = rule.tool in EDITING and rule.covers_all
+            rules.append(replace(rule, pattern="./**") if in_project else rule)
+    return tuple(rules)
 
 
 def list_guards(rules: Sequence[Rule], blueprint: Blueprint) -> tuple[Rule, ...]:

@@ -21,7 +21,7 @@ from clew.sdk.plugins import (
     Offer,
     PluginRow,
     Plugins,
-    Preparation,
+    PreparedPlugin,
     ReadMarketplace,
     Scope,
     Validated,
@@ -36,7 +36,7 @@ _MAX_OFFERS = 40
 _FEW = 5
 _NEXT = "new sessions load it"
 
-Agree: TypeAlias = Callable[[Preparation], Awaitable[bool]]
+Agree: TypeAlias = Callable[[PreparedPlugin], Awaitable[bool]]
 """Shows what a plugin adds, and returns whether the user wants it."""
 
 
@@ -50,7 +50,7 @@ class PluginReply(Struct, frozen=True, kw_only=True):
     success: bool = True
 
 
-def format_preparation(prepared: Preparation) -> list[str]:
+def format_preparation(prepared: PreparedPlugin) -> list[str]:
     """Return what a plugin adds, or an update changes, as lines for people."""
     before, change = prepared.before, prepared.change
     if before is None or change is None:
@@ -136,7 +136,7 @@ async def _update_one(plugins: Plugins, plugin: InstalledPlugin, agree: Agree) -
     )
 
 
-def _decline(prepared: Preparation) -> PluginReply:
+def _decline(prepared: PreparedPlugin) -> PluginReply:
     what = "was not installed" if prepared.before is None else "stays as it is"
     return PluginReply(lines=(f"{prepared.id} {what}",), success=False)
 

@@ -12,7 +12,7 @@ from clew.extensions.commands.protocol import CommandResult
 from clew.sdk import plugin_actions
 from clew.sdk.folders import Homes
 from clew.sdk.plugin_actions import PluginReply, format_preparation
-from clew.sdk.plugins import Plugins, Preparation, Scope
+from clew.sdk.plugins import Plugins, PreparedPlugin, Scope
 
 
 class PluginDialog:
@@ -49,7 +49,7 @@ class PluginDialog:
         """
         lines: list[str] = []
 
-        async def agree(prepared: Preparation) -> bool:
+        async def agree(prepared: PreparedPlugin) -> bool:
             lines.extend(format_preparation(prepared))
             known = self._shown.get(prepared.id)
             self._shown[prepared.id] = prepared.fingerprint

@@ -1,7 +1,7 @@
 """Plugins from outside a session: install, update, remove, enable, disable, list, validate.
 
 An installation has two steps. `prepare_install` fetches a plugin and says what it adds; nothing of
-it runs. Only `Preparation.accept` installs it.
+it runs. Only `PreparedPlugin.accept` installs it.
 """
 
 import hashlib
@@ -25,8 +25,9 @@ from clew.extensions.plugins.sources import (
     GitSource,
     PathSource,
     Source,
-    UnsupportedSource,
     describe_source,
+    is_archive_url,
+    make_archive_source,
     parse_git_source,
     parse_source_object,
 )
@@ -44,7 +45,7 @@ __all__ = [
     "PluginRow",
     "PluginSummary",
     "Plugins",
-    "Preparation",
+    "PreparedPlugin",
     "ReadMarketplace",
     "Scope",
     "SummaryChange",
@@ -58,7 +59,7 @@ __all__ = [
 _MARKETPLACE_FILE = "marketplace.json"
 
 
-class Preparation:
+class PreparedPlugin:
     """A plugin that was fetched and not installed yet: what it adds, and what changes."""
 
     def __init__(
@@ -173,7 +174,7 @@ class Plugins:
     @asynccontextmanager
     async def prepare_install(
         self, text: str, *, scope: Scope = "user"
-    ) -> AsyncIterator[Preparation]:
+    ) -> AsyncIterator[PreparedPlugin]:
         """Fetch a plugin to install; it is discarded at the end unless it was accepted.
 
         Args:
@@ -188,7 +189,7 @@ class Plugins:
             yield prepared
 
     @asynccontextmanager
-    async def prepare_update(self, plugin: InstalledPlugin) -> AsyncIterator[Preparation]:
+    async def prepare_update(self, plugin: InstalledPlugin) -> AsyncIterator[PreparedPlugin]:
         """Fetch the newest version of a plugin; it is discarded unless it was accepted.
 
         The list of its marketplace should be up to date: see `Marketplaces.update`.
@@ -208,13 +209,13 @@ class Plugins:
     @asynccontextmanager
     async def _prepare(
         self, origin: PluginOrigin, scope: Scope, *, before: InstalledPlugin | None = None
-    ) -> AsyncIterator[Preparation]:
+    ) -> AsyncIterator[PreparedPlugin]:
         async with self._installer.stage(origin) as staged:
             yield await to_thread.run_sync(self._make, staged, scope, before)
 
     def _make(
         self, staged: StagedPlugin, scope: Scope, before: InstalledPlugin | None
-    ) -> Preparation:
+    ) -> PreparedPlugin:
         project = self._project if scope == "project" else ""
         known = self._installer.registry.read().plugins
         here = next((one for one in known if one.place == (staged.id, project)), None)
@@ -224,7 +225,7 @@ class Plugins:
                 f" clew plugin remove {before.id}"
             )
         before = before or here
-        return Preparation(self._installer, staged, before=before, scope=scope, project=project)
+        return PreparedPlugin(self._installer, staged, before=before, scope=scope, project=project)
 
     async def add_marketplace(self, text: str) -> ReadMarketplace:
         """Add a marketplace: a git repository, `owner/name` of GitHub, or a folder.
@@ -246,6 +247,8 @@ class Plugins:
             if market:
                 await self._add_from_settings(market)
             return await to_thread.run_sync(self.marketplaces.find, name, market)
+        if is_archive_url(text):
+            return PluginOrigin(source=make_archive_source(text))
         source = _parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
@@ -307,7 +310,7 @@ def _find_settings_marketplaces(loaded: LoadedSettings, cwd: Path) -> dict[str, 
     for name, entry in loaded.settings.extra_known_marketplaces.items():
         source = parse_source_object(entry.source)
         if isinstance(source, PathSource):
-            source = PathSource(path=str((cwd / source.path).resolve()))
-        if not isinstance(source, UnsupportedSource):
+            found[name] = PathSource(path=str((cwd / source.path).resolve()))
+        elif isinstance(source, GitSource):
             found[name] = source
     return found

@@ -157,10 +157,10 @@ def _warn_replaced(skills: FoundSkills, agents: FoundAgents) -> list[str]:
 
 def _warn_unlisted(skills: Sequence[Skill]) -> list[str]:
     offered = sum(skill.model_invocable for skill in skills)
-    told = sum(line.startswith("- ") for line in format_skill_list(skills).splitlines())
-    if told == offered:
+    listed = sum(line.startswith("- ") for line in format_skill_list(skills).splitlines())
+    if listed == offered:
         return []
-    return [f"{offered:,} skills were found; the system prompt lists {told:,}"]
+    return [f"{offered:,} skills were found; the system prompt lists {listed:,}"]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from clew.extensions.skills import Skill
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import PromptInput
 from clew.sdk.host import Host
+from clew.sdk.permissions import list_skill_rules
 from clew.sdk.prompt_queue import PromptQueue, Ticket
 from clew.session.event_bus import EventBus
 from clew.session.history import SKILL_INVOCATION
@@ -199,7 +200,7 @@ class PromptRunner:
         if skill.fork:
             # Before anything is added to the conversation.
             agents.find_definition(skill.agent)
-        text = commands.render_skill(skill, arguments)
+        text, rules = commands.render_skill(skill, arguments), list_skill_rules(skill)
 
         async def delegate() -> str:
             return await agents.run_skill(skill, await text.write())
@@ -210,15 +211,16 @@ class PromptRunner:
             )
             if self._aborted:
                 return await session.runs.interrupt(typed, run_id=run_id)
-            if skill.fork:
-                return await session.runs.delegate(typed, delegate, run_id=run_id)
-            return await session.execute(
-                text.plain,
-                display_input=typed,
-                raw_input=typed,
-                run_id=run_id,
-                prepare=text.write,
-            )
+            with session.state.gate.allow_during(rules):
+                if skill.fork:
+                    return await session.runs.delegate(typed, delegate, run_id=run_id)
+                return await session.execute(
+                    text.plain,
+                    display_input=typed,
+                    raw_input=typed,
+                    run_id=run_id,
+                    prepare=text.write,
+                )
 
         return work
 

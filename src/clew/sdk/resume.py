@@ -101,7 +101,7 @@ async def _choose_saved(
 async def _choose_by_name(
     spec: SessionSpec, record: StoredSession, chooser: ModelChooser, find_local: FindLocal
 ) -> ModelChoice:
-    """Choose for a session of which only the name of the model is known, such as an import."""
+    """Choose for a session that records only the name of its model, such as an import."""
     if spec.provider or spec.base_url or spec.model or not record.model:
         return _keep_window(await chooser.choose_first(spec, find_local), spec)
     try:

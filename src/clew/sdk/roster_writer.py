@@ -106,7 +106,7 @@ class RosterWriter:
             self._host.start_soon(self._run)
 
     async def aclose(self) -> None:
-        """Write the last states, and say that this process runs no tasks any more."""
+        """Write the last states, and record that this process runs no more tasks."""
         with anyio.CancelScope(shield=True):
             await self.flush()
             async with self._writing:

@@ -159,7 +159,7 @@ class InteractiveSession:
         await (await self._life.open()).commands.set_language(language)
 
     async def history(self, *, after: EntryId = _START, limit: int = 100) -> list[HistoryEntry]:
-        """Return at most `limit` items of the history behind that entry."""
+        """Return at most `limit` items of the history after that entry."""
         await self.open()
         return page_history(self.session.journal.entries, after=after, limit=limit)
 
@@ -172,7 +172,7 @@ class InteractiveSession:
         return [describe_command(one, models=known, tasks=tasks) for one in self.list_commands()]
 
     async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
-        """Complete what was typed behind an `@`; see `SessionClient.complete_path`."""
+        """Complete what was typed after an `@`; see `SessionClient.complete_path`."""
         return await (await self._life.open()).parts.completer.complete(fragment, limit=limit)
 
     def list_commands(self) -> list[Command]:

@@ -36,7 +36,7 @@ __all__ = [
     "ProjectStore",
     "SearchHit",
     "StoredSession",
-    "Transcript",
+    "StoredTranscript",
     "delete_sessions",
     "fork_session",
     "import_file",
@@ -59,7 +59,7 @@ _RECALL_HINTS = Hints(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
+class StoredTranscript:
     """A stored session with its entries."""
 
     record: StoredSession
@@ -149,17 +149,17 @@ async def recall_entries(
     )
 
 
-async def load_transcript(place: ProjectStore, wanted: str) -> Transcript:
+async def load_transcript(place: ProjectStore, wanted: str) -> StoredTranscript:
     """Return the session with that id, start of an id, or name.
 
     Raises:
         SessionNotFound: No session matches, or more than one does.
     """
     record, entries = await place.store.load((await find_session(place, wanted)).id)
-    return Transcript(record=record, entries=entries)
+    return StoredTranscript(record=record, entries=entries)
 
 
-async def salvage_transcript(place: ProjectStore, session_id: str) -> Transcript:
+async def salvage_transcript(place: ProjectStore, session_id: str) -> StoredTranscript:
     """Return what can still be read of a session in a damaged SQLite file.
 
     Raises:
@@ -169,7 +169,7 @@ async def salvage_transcript(place: ProjectStore, session_id: str) -> Transcript
     if not isinstance(place.store, SqliteStore):
         raise ConfigError("only sessions in SQLite files can be salvaged")
     record, entries = await place.store.salvage(SessionId(session_id))
-    return Transcript(record=record, entries=entries)
+    return StoredTranscript(record=record, entries=entries)
 
 
 async def rename_session(place: ProjectStore, wanted: str, name: str) -> StoredSession:

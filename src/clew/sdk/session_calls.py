@@ -33,7 +33,7 @@ from clew.sdk.task_client import TaskClient
 _T = TypeVar("_T")
 
 
-class Transport(Protocol):
+class SessionTransport(Protocol):
     """Brings calls to a session elsewhere, and its results and events back."""
 
     async def call(self, method: str, params: Struct, result: type[_T]) -> _T:
@@ -56,7 +56,7 @@ class Transport(Protocol):
 class SessionCalls:
     """A session elsewhere: every method is one call. Implements `SessionClient`."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: SessionTransport) -> None:
         self._transport = transport
         self._call = transport.call
         self.tasks: TaskClient = TaskCalls(transport.call)
@@ -111,7 +111,7 @@ class SessionCalls:
         return await self._call("commands", NoParams(), list[CommandInfo])
 
     async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
-        """Complete what was typed behind an `@`."""
+        """Complete what was typed after an `@`."""
         params = CompletePathParams(fragment=fragment, limit=limit)
         return await self._call("complete_path", params, list[PathMatch])
 

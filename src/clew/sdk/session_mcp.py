@@ -96,7 +96,7 @@ async def write_prompt(parts: SessionParts, name: str, line: str) -> str:
     pool = parts.mcp.source.pool
     prompt = next((one for one in pool.prompts if one.name == name), None)
     if prompt is None:
-        raise SessionError(f"no MCP server has the prompt {name} any more; /mcp shows the servers")
+        raise SessionError(f"no MCP server has the prompt {name}; /mcp lists the servers")
     arguments = split_arguments(prompt.arguments, line)
     context = ToolContext(cwd=parts.blueprint.cwd)
     output = await pool.connections[prompt.server].calls.get_prompt(prompt, arguments, context)

@@ -71,7 +71,7 @@ def make_skill_text(session: Session, skill: Skill, arguments: str, *, cwd: Path
     The skills of a project came with its folder: their commands and files stay text.
 
     Raises:
-        ConfigError: The file does not exist any more or cannot be read.
+        ConfigError: The file no longer exists, or cannot be read.
     """
     is_own = skill.source != "project"
     session_id = session.session_id

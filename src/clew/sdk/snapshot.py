@@ -59,7 +59,7 @@ def _describe_open(task: TaskState) -> BackgroundTaskEvent:
 
 
 def page_history(entries: Sequence[Entry], *, after: EntryId, limit: int) -> list[HistoryEntry]:
-    """Return at most `limit` items behind an entry, always whole entries, at least one.
+    """Return at most `limit` items after an entry, always whole entries, at least one.
 
     The items of one entry are never divided between two pages, so that the id of the last item
     is where the next page continues.

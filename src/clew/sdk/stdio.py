@@ -14,7 +14,7 @@ MAX_LINE = 64_000_000
 _PIECE = 65_536
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Writes whole lines; raises `OSError` when nobody reads them any more."""
+"""Writes whole lines; raises `OSError` when the reader has closed them."""
 
 
 async def split_lines(

@@ -1,4 +1,4 @@
-"""What the model is told when a background task has ended."""
+"""The notice that a model gets when a background task has ended."""
 
 from clew.core.events import BackgroundTaskEvent
 from clew.core.tasks import TaskKind, TaskState, TaskStatus, TimeoutReason

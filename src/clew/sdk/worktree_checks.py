@@ -19,8 +19,8 @@ from clew.sdk.folders import Homes
 from clew.sdk.session_store import project_address
 from clew.sdk.system_checks import Finding, Level, Machine
 from clew.stores import open_store
-from clew.stores.snapshot import StoredBlob
 from clew.stores.task_protocol import TaskStore
+from clew.stores.worktree_snapshot import StoredBlob
 
 _NAME = "worktrees"
 _LABEL = 60

@@ -17,7 +17,7 @@ from clew.sdk.project_stores import ProjectStores
 from clew.sdk.replicas import is_held_elsewhere
 from clew.sdk.server_values import BASE
 from clew.sdk.session_store import VARIABLE, separate_address
-from clew.server.access import Access, Limits, User, get_user
+from clew.server.access import AccessControl, RequestLimits, User, get_user
 from clew.server.access.users import OWNER_USER
 from clew.server.errors import make_error_response
 from clew.server.event_stream import Streams
@@ -39,12 +39,12 @@ _SESSION_ID = "{session_id:(?!search(?:/|$))[^{}/]+}"
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class ServerState:
+class AppState:
     """What the application holds while it runs."""
 
     def __init__(self, options: ServerOptions, tasks: TaskGroup) -> None:
         self.options = options
-        self.access = Access(options.access) if options.access is not None else None
+        self.access = AccessControl(options.access) if options.access is not None else None
         self.metrics = Metrics()
         self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
         self._document = msgspec.json.encode(make_document(ROUTES))
@@ -115,7 +115,7 @@ class ServerState:
         )
 
 
-def make_app(state: ServerState) -> web.Application:
+def make_app(state: AppState) -> web.Application:
     """Return the application; `state` must be closed by the caller."""
     app = web.Application(
         middlewares=[_answer_errors(state)], client_max_size=_find_max_body(state.options)
@@ -128,7 +128,7 @@ def make_app(state: ServerState) -> web.Application:
     return app
 
 
-def make_replica_app(state: ServerState, replicas: Replicas) -> web.Application:
+def make_replica_app(state: AppState, replicas: Replicas) -> web.Application:
     """Return the application for requests that other replicas forward."""
     app = web.Application(
         middlewares=[_answer_errors(state)], client_max_size=_find_max_body(state.options)
@@ -141,14 +141,14 @@ def make_replica_app(state: ServerState, replicas: Replicas) -> web.Application:
 
 
 def _find_max_body(options: ServerOptions) -> int:
-    return (options.access.limits if options.access is not None else Limits()).max_body
+    return (options.access.limits if options.access is not None else RequestLimits()).max_body
 
 
 def _find_path(route: AnyRoute) -> str:
     return route.path.replace("{session_id}", _SESSION_ID)
 
 
-def _make_handler(route: AnyRoute, state: ServerState) -> _Handler:
+def _make_handler(route: AnyRoute, state: AppState) -> _Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         has_user = state.access is not None and not route.open_to_all
         user = get_user(request) if has_user else OWNER_USER
@@ -195,7 +195,7 @@ def _for_user(options: ServerOptions, user: User) -> ServerOptions:
     )
 
 
-def _answer_errors(state: ServerState) -> Middleware:
+def _answer_errors(state: AppState) -> Middleware:
     @web.middleware
     async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
         start, status = time.monotonic(), 499

@@ -110,7 +110,7 @@ class LiveSession:
 
 
 class LiveSessions:
-    """Opens sessions when they are first used, and closes those that nobody has used for long.
+    """Opens sessions when they are first used, and closes those that were not used for long.
 
     Each lives in a task of its own. Permission requests wait while no client is attached: one may
     come later.
@@ -142,7 +142,7 @@ class LiveSessions:
         return tuple(self._open.values())
 
     def close_idle(self) -> None:
-        """Have the sessions closed that nobody has used for long."""
+        """Close the sessions that were not used for long."""
         now = time.monotonic()
         for live in self.list_open():
             if live.is_busy:
@@ -263,7 +263,7 @@ class LiveSessions:
                     await place.store.annotate(session_id, fields)
                 replica = ReplicaSession(launched) if self._options.replica else None
                 live = slot.live = self._register(launched.session, replica)
-                # Before anybody can close it to make room.
+                # Before it can be closed to make room.
                 live.users += 1
                 if replica is not None:
                     await _continue_cut_run(replica, self._tasks)

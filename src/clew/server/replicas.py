@@ -1,4 +1,4 @@
-"""`Replicas`: several servers on one PostgreSQL database, each of which answers any request.
+"""`Replicas`: several servers on one PostgreSQL database; each answers any request.
 
 A session is open in one replica, which has its lease. The others forward requests to it. Each
 replica is a row with an address, a secret and a heartbeat; requests go to addresses of these rows
@@ -58,7 +58,7 @@ async def find_session_id(request: web.Request) -> str:
         return ""
 
 
-class Registry:
+class ReplicaRegistry:
     """The replicas that are registered: this one, and those that requests can be sent to.
 
     Args:
@@ -148,10 +148,10 @@ class Replicas:
         self._forwarder = forwarder
         self._tasks = tasks
         self._secret = os.urandom(32).hex()
-        self._registry: Registry | None = None
+        self._registry: ReplicaRegistry | None = None
         """None until it has joined."""
         self._has_heirs = False
-        """True when others shall continue a session of this replica."""
+        """True when others should continue a session of this replica."""
         self._taking: set[str] = set()
         """Dead replicas whose sessions are being taken over."""
         self._checked = time.monotonic()
@@ -168,7 +168,7 @@ class Replicas:
             ConfigError: The store cannot be shared.
             StoreError: It cannot be used.
         """
-        registry = Registry(
+        registry = ReplicaRegistry(
             _find_leases(self._find_service(owner)),
             address=address,
             secret=self._secret,
@@ -266,7 +266,7 @@ class Replicas:
             return None
         return await self._registry.find(holder)
 
-    async def _watch(self, registry: Registry) -> None:
+    async def _watch(self, registry: ReplicaRegistry) -> None:
         interval = min(_SLOWEST_BEAT, self._options.silent_after / _BEATS)
         while True:
             await anyio.sleep(interval)
@@ -295,7 +295,7 @@ class Replicas:
                     live.closing.set()
         self._checked = checked
 
-    async def _take_over(self, dead: ReplicaRow, registry: Registry) -> None:
+    async def _take_over(self, dead: ReplicaRow, registry: ReplicaRegistry) -> None:
         """Open the sessions of a dead replica, which continues their runs; then forget it."""
         try:
             for name in dead.users:

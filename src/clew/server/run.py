@@ -12,7 +12,7 @@ from aiohttp import web
 from anyio.abc import TaskGroup
 
 from clew.core.errors import ConfigError
-from clew.server.app import ServerState, make_app, make_replica_app
+from clew.server.app import AppState, make_app, make_replica_app
 from clew.server.options import ReplicaOptions, ServerOptions
 
 _BACKLOG = 1_024
@@ -24,7 +24,7 @@ class RunningServer:
 
     host: str
     port: int
-    state: ServerState
+    state: AppState
 
     @property
     def url(self) -> str:
@@ -47,7 +47,7 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
         ConfigError: The address cannot be used, for example because the port is taken.
     """
     async with _own_tasks() as tasks:
-        state = ServerState(options, tasks)
+        state = AppState(options, tasks)
         app = make_app(state)
         runner = web.AppRunner(
             app,
@@ -74,7 +74,7 @@ async def run_server(options: ServerOptions) -> AsyncGenerator[RunningServer, No
             tasks.cancel_scope.cancel()
 
 
-async def _listen_for_replicas(state: ServerState, options: ReplicaOptions) -> web.AppRunner:
+async def _listen_for_replicas(state: AppState, options: ReplicaOptions) -> web.AppRunner:
     """Join the other replicas, and accept the requests that they forward."""
     assert state.replicas is not None  # noqa: S101 - the options say so
     app = make_replica_app(state, state.replicas)
@@ -108,7 +108,7 @@ async def _own_tasks() -> AsyncGenerator[TaskGroup, None]:
 class _Site(web.BaseSite):
     """Where the server listens; access is guarded from the first byte of a connection."""
 
-    def __init__(self, runner: web.AppRunner, state: ServerState) -> None:
+    def __init__(self, runner: web.AppRunner, state: AppState) -> None:
         super().__init__(runner)
         self._state = state
 

@@ -16,7 +16,7 @@ class ClosableSession(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """True while it works or somebody uses it."""
+        """True while it works or a client uses it."""
         ...
 
 
@@ -50,7 +50,7 @@ class SessionSlots:
         return len(self._taken)
 
     async def take(self) -> SessionSlot:
-        """Return a slot; a session that nobody uses is closed for it.
+        """Return a slot; an unused session is closed for it.
 
         Raises:
             RequestError: All sessions are in use.

@@ -23,7 +23,7 @@ from clew.providers.effort import must_think_first
 from clew.session.references import (
     SESSION,
     Attachments,
-    Reference,
+    PromptReference,
     find_references,
     is_image_name,
 )
@@ -89,7 +89,7 @@ def _describe(call: ToolCall) -> ContextReference:
             return ContextReference(kind="image" if is_image_name(path) else "file", target=path)
 
 
-async def _find_call(state: SessionState, reference: Reference) -> ToolCall | None:
+async def _find_call(state: SessionState, reference: PromptReference) -> ToolCall | None:
     """Return the call that reads what is referred to; None if it does not exist."""
     if reference.kind == "session":
         session_id = await _find_session(state, reference.names)

@@ -20,11 +20,11 @@ from clew.context.compaction_plan import (
     plan_compaction,
     plan_without_summary,
 )
+from clew.context.compaction_triggers import find_limit, is_compaction_due
 from clew.context.loss_report import WrittenSummary, build_compaction, report_clearing
 from clew.context.plan import Reduce, Stuck
 from clew.context.render import render
 from clew.context.strategies.custom import Custom, compact_to
-from clew.context.triggers import find_limit, is_compaction_due
 from clew.context.window_state import describe_load
 from clew.core.context_state import ContextState, Status, SummaryAttempt
 from clew.core.entries import Compacted, ResultsCleared, Trigger

@@ -82,14 +82,14 @@ class DataOptions(TypedDict, total=False):
     budget_usd: float | None
     """US dollars that the session may cost; a call beyond that is not made. Default: no limit."""
     prices: Mapping[str, Price]
-    """Prices by model, which count before those of the catalogue."""
+    """Prices by model, which take precedence over those of the catalogue."""
     tool_timeout: float | None
     """Seconds that one tool call may take. Default: the tool's own limit."""
     provider_timeout: float | None
     """Seconds without a chunk after which a model call fails. The adapter's own limit (120
     seconds unless it was set) applies as well."""
     policy: ContextPolicy
-    """Thresholds and limits of the context. The options below count before its fields."""
+    """Thresholds and limits of the context. The options below take precedence over its fields."""
     auto_compact_threshold: float | Literal[False]
     """Share of the window at which a compaction starts; False disables it. Default: 0.835."""
     economy: str

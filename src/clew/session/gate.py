@@ -57,6 +57,8 @@ class Gate(Struct, kw_only=True):
     about edits."""
     grants: list[Grant] = field(default_factory=list)
     """Calls that the user allowed for the rest of the session, by argument shape."""
+    run_rules: list[Rule] = field(default_factory=list)
+    """Allow rules that end with the run, also for its subagents: those of a skill."""
     followers: list[Callable[[PermissionMode], None]] = field(default_factory=list)
     """Called with each new mode, such as those of running subagents."""
 
@@ -65,7 +67,7 @@ class Gate(Struct, kw_only=True):
         return Policy(
             cwd=self.cwd,
             mode=mode or self.mode,
-            allow=(*_always_allowed(), *self.allow),
+            allow=(*_always_allowed(), *self.allow, *self.run_rules),
             ask=self.ask_rules,
             deny=self.deny,
             grants=tuple(self.grants),
@@ -79,6 +81,16 @@ class Gate(Struct, kw_only=True):
         self.mode = mode
         for follow in self.followers:
             follow(mode)
+
+    @contextmanager
+    def allow_during(self, rules: Sequence[Rule]) -> Iterator[None]:
+        """Have rules allow calls until the block ends; denials and ask rules still come first."""
+        before = len(self.run_rules)
+        self.run_rules.extend(rules)
+        try:
+            yield
+        finally:
+            del self.run_rules[before:]
 
     @contextmanager
     def derive(self, *, cwd: Path, ask: Ask | None, on_denied: OnDenied | None) -> Iterator["Gate"]:
@@ -131,7 +143,8 @@ class Gate(Struct, kw_only=True):
         final = await self._settle(access, _combine(access, decision, wish))
         if final.verdict is Verdict.DENY and self.on_denied is not None:
             # A user who said no needs no advice how to say yes.
-            self.on_denied(access, final, "" if final.answer else self._remedy(access))
+            remedy = "" if final.answer is not None else _find_remedy(self, access)
+            self.on_denied(access, final, remedy)
         if final.remember and self.remember is not None:
             await self.remember(final.remember)
         return final
@@ -156,42 +169,16 @@ class Gate(Struct, kw_only=True):
         """Take back everything that was allowed for this session."""
         self.grants.clear()
 
-    def _remedy(self, access: Access) -> str:
-        if access.kind is TargetKind.ADDRESS and (rules := self._find_sufficient_rules(access)):
-            return f"the allow rule {', '.join(rules)} in your settings would allow it"
-        for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
-            if self.decide(access, self.policy(mode)).verdict is Verdict.ALLOW:
-                return f"--permission-mode {mode} would allow it"
-        return "no permission mode allows it"
-
-    def _find_sufficient_rules(self, access: Access) -> tuple[str, ...]:
-        from clew.permissions.grants import rules_for  # noqa: PLC0415
-
-        rules, policy = rules_for(access, self.cwd), self.policy()
-        allow = (*policy.allow, *map(parse_rule, rules))
-        decision = self.decide(access, replace(policy, allow=allow))
-        return rules if decision.verdict is Verdict.ALLOW else ()
-
     async def _settle(self, access: Access, decision: Decision) -> Decision:
         """Ask a person where the rules leave it open."""
         if decision.verdict is not Verdict.ASK:
             return decision
-        asking = self._ask_question if access.question else self._ask
+        asking = _ask_question if access.question else self._ask
         answer = None if self.ask is None else await asking(self.ask, access, decision)
         if answer is None:
             why = f"{decision.reason}; there is no user to ask"
             answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
         return replace(answer, question=decision.reason)
-
-    async def _ask_question(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
-        """Ask the question of a tool; the tool gets the answer, whatever it is."""
-        answer = await ask(access, replace(decision, session_scope=access.session_choice))
-        if answer is None:
-            return None
-        if not isinstance(answer, PermissionAnswer):
-            answer = PermissionAnswer(approval=answer)
-        said = f"the user answered: {answer.approval}"
-        return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
 
     async def _ask(self, ask: Ask, access: Access, decision: Decision) -> Decision | None:
         from clew.permissions.grants import describe_grant, rules_for, session_grant  # noqa: PLC0415
@@ -203,11 +190,9 @@ class Gate(Struct, kw_only=True):
             session_scope=describe_grant(grant, self.cwd),
             project_rules=() if exact else rules_for(access, self.cwd),
         )
-        answer = await ask(access, question)
+        answer = await _get_answer(ask, access, question)
         if answer is None:
             return None
-        if not isinstance(answer, PermissionAnswer):
-            answer = PermissionAnswer(approval=answer)
         if answer.approval is not Approval.NO and (changed := self._decide_again(access, targets)):
             return changed
         match answer.approval:
@@ -240,6 +225,40 @@ class Gate(Struct, kw_only=True):
     def _add_grant(self, grant: Grant) -> None:
         if grant not in self.grants:
             self.grants.append(grant)
+
+
+async def _ask_question(ask: Ask, access: Access, decision: Decision) -> Decision | None:
+    """Ask the question of a tool; the tool gets the answer, whatever it is."""
+    question = replace(decision, session_scope=access.session_choice)
+    answer = await _get_answer(ask, access, question)
+    if answer is None:
+        return None
+    said = f"the user answered: {answer.approval}"
+    return Decision(Verdict.ALLOW, said, DecidedBy.ANSWER, answer=answer)
+
+
+async def _get_answer(ask: Ask, access: Access, question: Decision) -> PermissionAnswer | None:
+    answer = await ask(access, question)
+    return PermissionAnswer(approval=answer) if isinstance(answer, Approval) else answer
+
+
+def _find_remedy(gate: Gate, access: Access) -> str:
+    """Return what would allow a call that was denied."""
+    if access.kind is TargetKind.ADDRESS and (rules := _find_sufficient_rules(gate, access)):
+        return f"the allow rule {', '.join(rules)} in your settings would allow it"
+    for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS):
+        if gate.decide(access, gate.policy(mode)).verdict is Verdict.ALLOW:
+            return f"--permission-mode {mode} would allow it"
+    return "no permission mode allows it"
+
+
+def _find_sufficient_rules(gate: Gate, access: Access) -> tuple[str, ...]:
+    from clew.permissions.grants import rules_for  # noqa: PLC0415
+
+    rules, policy = rules_for(access, gate.cwd), gate.policy()
+    allow = (*policy.allow, *map(parse_rule, rules))
+    decision = gate.decide(access, replace(policy, allow=allow))
+    return rules if decision.verdict is Verdict.ALLOW else ()
 
 
 def _combine(access: Access, decision: Decision, wish: Decision | None) -> Decision:

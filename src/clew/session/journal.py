@@ -145,14 +145,6 @@ class Journal:
         if meter is not self.view.meter:
             self.view = fold(self.entries, meter=meter)
 
-    def prove(self) -> list[EntryId]:
-        """Read everything in the view once; returns the damaged entries, which leave the view."""
-        self.unproven = False
-        found = find_damaged(self.entries, self.view)
-        if found:
-            self.view = fold(self.entries, meter=self.view.meter)
-        return found
-
     async def append(self, body: Body) -> Entry:
         """Write `body` as the next entry; it is durable when this returns.
 
@@ -253,6 +245,15 @@ class Journal:
         if 0 <= index < len(self.entries) and self.entries[index].id == entry_id:
             return self.entries[index]
         return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+
+def prove_view(journal: Journal) -> list[EntryId]:
+    """Read everything in the view once; returns the damaged entries, which leave the view."""
+    journal.unproven = False
+    found = find_damaged(journal.entries, journal.view)
+    if found:
+        journal.view = fold(journal.entries, meter=journal.view.meter)
+    return found
 
 
 async def answer_open_calls(journal: Journal) -> None:

@@ -38,6 +38,7 @@ from clew.session.journal import (
     answer_open_calls,
     make_unopened_journal,
     new_record,
+    prove_view,
 )
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.model_window import find_facts
@@ -298,7 +299,7 @@ def _warn_if_effortless(state: SessionState) -> None:
 def check_view(state: SessionState) -> None:
     """Read the whole view once, before the first model call, and warn of damaged entries."""
     if state.journal.unproven:
-        _warn_of_damage(state, state.journal.prove())
+        _warn_of_damage(state, prove_view(state.journal))
 
 
 async def _record_setup(

@@ -20,7 +20,7 @@ class CostLimit(Struct, frozen=True, kw_only=True):
     budget: float | None = None
     """US dollars that the session may cost; None for no limit."""
     prices: Mapping[str, Price] = {}
-    """Prices by model; they count before those of the catalogue."""
+    """Prices by model; they take precedence over those of the catalogue."""
 
     def cost(self, usage: Usage, *, provider: str, model: str) -> float | None:
         """Return the cost of a call in US dollars; None when the price is unknown."""

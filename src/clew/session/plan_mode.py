@@ -1,4 +1,4 @@
-"""Plan mode: which tools the model gets, what it is told, and how the user judges its plan."""
+"""Plan mode: which tools and instructions the model gets, and how the user judges its plan."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -109,10 +109,10 @@ def select_tools(state: SessionState) -> tuple[ToolSpec, ...]:
     """
     if state.gate.mode is not PermissionMode.PLAN:
         return tuple(spec for spec in state.all_specs if spec.name != EXIT_PLAN_MODE)
-    denied = {
-        tool.spec.name for tool in state.tools.values() if not _only_reads(tool, state.tool_context)
+    permitted = {
+        tool.spec.name for tool in state.tools.values() if _only_reads(tool, state.tool_context)
     }
-    return tuple(spec for spec in state.all_specs if spec.name not in denied)
+    return tuple(spec for spec in state.all_specs if spec.name in permitted)
 
 
 def _only_reads(tool: Tool, context: ToolContext) -> bool:

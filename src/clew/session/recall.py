@@ -18,7 +18,7 @@ from clew.context.recall.answer import (
     parse_references,
 )
 from clew.context.recall.file_version import find_latest_version, format_version
-from clew.context.recall.query import Query, parse_query
+from clew.context.recall.query import RecallQuery, parse_query
 from clew.context.recall.search import Found
 from clew.context.recall.units import ReadEntry
 from clew.context.recall.word_index import search_entries
@@ -117,12 +117,12 @@ class SessionRecall:
         read = None if request.all_sessions else self._read
         return format_found(found, hints=self._hints, read=read, room=request.page)
 
-    async def _search(self, query: Query, request: RecallRequest) -> Found:
+    async def _search(self, query: RecallQuery, request: RecallRequest) -> Found:
         if request.all_sessions:
             return await self._store.recall(query, cwd=self._cwd, limit=request.limit)
         return await self._recall(query, request.limit, request.skip)
 
-    async def _recall(self, query: Query, limit: int, skip: Collection[int] = ()) -> Found:
+    async def _recall(self, query: RecallQuery, limit: int, skip: Collection[int] = ()) -> Found:
         try:
             return await self._store.recall(
                 query, session_id=self._session_id, limit=limit, skip=skip
@@ -131,8 +131,8 @@ class SessionRecall:
             # A session without messages leaves no trace in the store.
             return Found()
 
-    async def _latest(self, query: Query, page: int) -> str:
-        named = Query(file=query.file, role="tool", latest=True)
+    async def _latest(self, query: RecallQuery, page: int) -> str:
+        named = RecallQuery(file=query.file, role="tool", latest=True)
         found = await self._recall(named, _VERSIONS)
         version = find_latest_version([hit.unit for hit in found.hits], query.file)
         if version is None:

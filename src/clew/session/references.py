@@ -27,7 +27,7 @@ _PUNCTUATION = ".,;:!?)]}…"
 _IMAGE_NAME = re.compile(rf"{_IMAGE}$", re.IGNORECASE)
 
 
-class Reference(Struct, frozen=True, kw_only=True):
+class PromptReference(Struct, frozen=True, kw_only=True):
     """Something that a prompt refers to."""
 
     kind: Literal["path", "session"]
@@ -49,7 +49,7 @@ class Attachments(Struct, frozen=True, kw_only=True):
     """The names of all of them."""
 
 
-def find_references(text: str) -> list[Reference]:
+def find_references(text: str) -> list[PromptReference]:
     """Return what `text` refers to, in its order, each once; paths need not exist."""
     found = [*_AT.finditer(text), *_DROPPED.finditer(text)]
     ordered = sorted(found, key=lambda match: match.start())
@@ -61,19 +61,19 @@ def is_image_name(path: str) -> bool:
     return _IMAGE_NAME.search(path) is not None
 
 
-def _read(match: re.Match[str]) -> Reference:
+def _read(match: re.Match[str]) -> PromptReference:
     quoted = match["double"] or match["single"]
     text = quoted or _ESCAPED.sub(r"\1", match["plain"])
     if text.startswith("file://"):
         text = unquote(text.removeprefix("file://"))
     if text.startswith(SESSION):
-        return Reference(kind="session", names=tuple(_trim(text.removeprefix(SESSION))))
+        return PromptReference(kind="session", names=tuple(_trim(text.removeprefix(SESSION))))
     first = last = 0
     names = [text] if quoted else list(_trim(text))
     if (lines := _LINES.search(names[-1])) is not None:
         first, last = int(lines[1]), int(lines[2] or lines[1])
         names += list(_trim(names[-1][: lines.start()]))
-    return Reference(kind="path", names=tuple(names), first=first, last=last)
+    return PromptReference(kind="path", names=tuple(names), first=first, last=last)
 
 
 def _trim(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ class TaskRecords(Struct, frozen=True, kw_only=True):
     closed: tuple[TaskState, ...] = ()
     """The last state of each task that is closed."""
     reported: frozenset[str] = frozenset()
-    """The ids of the tasks of whose end the model was told."""
+    """The ids of the tasks whose end was reported to the model."""
     groups: tuple[JobGroupState, ...] = ()
     """The last known state of each group."""
     task_changes: tuple[Entry, ...] = ()

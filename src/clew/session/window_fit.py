@@ -3,9 +3,9 @@
 What is due is carried out by `clew.session.compaction`, which few sessions ever load.
 """
 
+from clew.context.compaction_triggers import is_preparation_due, needs_room
 from clew.context.plan import Stuck
 from clew.context.strategies import make_strategy
-from clew.context.triggers import is_preparation_due, needs_room
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted
 from clew.core.errors import ClewError, NothingToDrop

@@ -50,7 +50,7 @@ class WriteLock:
         self.release()
 
     async def settle(self) -> None:
-        """Wait until nobody writes; does not wait at all if that is so."""
+        """Wait until there is no writer; returns at once if there is none."""
         while self._is_held:
             await self.wait()
             self.release()

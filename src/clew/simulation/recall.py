@@ -51,7 +51,7 @@ def message_text(message: Message) -> str:
     return render_text([_item(message)])
 
 
-class NameIndex:
+class SessionNames:
     """The names in the messages of one session, computed on first use."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -131,7 +131,7 @@ def _item(message: Message) -> Item:
 class LookupModel:
     """Adds the lookups that an agent would need; tracks the names in the view incrementally."""
 
-    def __init__(self, names: NameIndex, messages: Sequence[Message]) -> None:
+    def __init__(self, names: SessionNames, messages: Sequence[Message]) -> None:
         self._index = names
         self._messages = messages
         self._shown: Counter[str] = Counter()

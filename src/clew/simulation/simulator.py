@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from clew.context.calibration import default_for, estimate_tokens
 from clew.context.clearing_plan import plan_clearing
 from clew.context.compaction_plan import compact_by_rules
+from clew.context.compaction_triggers import find_threshold
 from clew.context.estimate import message_units
 from clew.context.items import Item, ItemKind, Items
 from clew.context.model_family import family_of
 from clew.context.plan import Stuck
 from clew.context.render import find_problems, render
-from clew.context.triggers import find_threshold
 from clew.context.view import View
 from clew.context.window_state import compute_state
 from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
@@ -30,7 +30,7 @@ from clew.core.messages import Message, Role
 from clew.core.models import ModelFacts
 from clew.core.usage import Usage
 from clew.importers.recorded_session import RecordedSession, RecordedStep
-from clew.simulation.recall import LookupModel, NameIndex
+from clew.simulation.recall import LookupModel, SessionNames
 from clew.simulation.scenario import Scenario, SimulationPoint, SimulationRun
 
 Observer: TypeAlias = Callable[[str, View, int], None]
@@ -58,7 +58,7 @@ def simulate(
     """
     steps = replayable_steps(session)
     messages = [step.message for step in steps]
-    names = NameIndex(messages)
+    names = SessionNames(messages)
     setup = SetupChanged(model=model, system=session.system, tools=session.tools)
     runs = []
     for scenario in scenarios:
@@ -100,7 +100,7 @@ class _Simulation:
         self,
         setup: SetupChanged,
         scenario: Scenario,
-        names: NameIndex,
+        names: SessionNames,
         *,
         lookup_model: LookupModel | None,
         observe: Observer | None,

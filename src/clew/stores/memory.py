@@ -27,7 +27,7 @@ from clew.stores.stored_entries import (
 )
 
 if TYPE_CHECKING:
-    from clew.context.recall.query import Query
+    from clew.context.recall.query import RecallQuery
     from clew.context.recall.search import Found
     from clew.stores.memory_index import MemoryIndex
     from clew.stores.task_protocol import TaskStore
@@ -124,7 +124,7 @@ class MemoryStore:
 
     async def recall(
         self,
-        query: "Query",
+        query: "RecallQuery",
         *,
         session_id: SessionId | None = None,
         cwd: str | None = None,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from clew.context.recall.documents import LOOK_BACK, make_documents
 from clew.context.recall.entry_text import entry_text, strip_boilerplate
 from clew.context.recall.occurrences import excerpt_around
-from clew.context.recall.query import Query, parse_query
+from clew.context.recall.query import RecallQuery, parse_query
 from clew.context.recall.search import Found, search_index
 from clew.context.recall.word_index import ScopedIndex, WordIndex
 from clew.context.recall.words import matches, split_terms, split_words
@@ -49,7 +49,7 @@ class MemoryIndex:
     def search(
         self,
         sessions: Mapping[SessionId, Sequence[Entry]],
-        query: Query,
+        query: RecallQuery,
         *,
         limit: int,
         skip: Collection[int],

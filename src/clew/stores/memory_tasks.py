@@ -12,7 +12,6 @@ from clew.core.events import PermissionRequest
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskKind, TaskStatus
-from clew.stores.snapshot import BLOB_GRACE, StoredBlob, list_blobs
 from clew.stores.task_protocol import (
     ScheduleRow,
     TaskMessage,
@@ -24,6 +23,7 @@ from clew.stores.task_protocol import (
     task_not_found,
     task_order,
 )
+from clew.stores.worktree_snapshot import BLOB_GRACE, StoredBlob, list_blobs
 
 
 class _Blobs:

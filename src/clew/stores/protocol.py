@@ -8,7 +8,7 @@ from clew.core.ids import EntryId, SessionId
 from clew.stores.record import SearchHit, StoredSession
 
 if TYPE_CHECKING:
-    from clew.context.recall.query import Query
+    from clew.context.recall.query import RecallQuery
     from clew.context.recall.search import Found
 
 
@@ -107,7 +107,7 @@ class Store(Protocol):
 
     async def recall(
         self,
-        query: "Query",
+        query: "RecallQuery",
         *,
         session_id: SessionId | None = None,
         cwd: str | None = None,

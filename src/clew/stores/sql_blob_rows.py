@@ -5,8 +5,8 @@ from hashlib import sha256
 
 import msgspec
 
-from clew.stores.snapshot import StoredBlob, list_blobs
 from clew.stores.sql import SqlConnection, SqlStatements
+from clew.stores.worktree_snapshot import StoredBlob, list_blobs
 
 _PUT = """
 INSERT INTO {blobs} (name, data, stored_at) VALUES (:name, :data, {seconds})

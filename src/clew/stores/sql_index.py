@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from clew.context.recall.documents import LOOK_BACK, make_documents
-from clew.context.recall.query import Query
+from clew.context.recall.query import RecallQuery
 from clew.context.recall.search import Found, IndexQuery, Place, search_index
 from clew.core.entries import Entry
 from clew.core.ids import SessionId
@@ -78,7 +78,7 @@ class SqlIndexRows:
     def recall(
         self,
         connection: SqlConnection,
-        query: Query,
+        query: RecallQuery,
         *,
         session_id: SessionId | None,
         cwd: str | None,

@@ -136,7 +136,7 @@ class SqlRows:
         """Insert entries, and update the session's row by what they add to it.
 
         Returns:
-            Whether so many entries are not indexed yet that they should be.
+            Whether enough entries are waiting to be indexed.
         """
         check_order(session_id, entries)
         lines = [encode(entry) for entry in entries]

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import anyio
 
-from clew.context.recall.query import Query
+from clew.context.recall.query import RecallQuery
 from clew.context.recall.search import Found
 from clew.core.entries import Entry, SessionRecord
 from clew.core.errors import StoreError
@@ -107,7 +107,7 @@ class SqlStore:
 
     async def recall(
         self,
-        query: Query,
+        query: RecallQuery,
         *,
         session_id: SessionId | None = None,
         cwd: str | None = None,

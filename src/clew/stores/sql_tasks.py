@@ -8,7 +8,6 @@ from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskKind, TaskStatus
 from clew.stores.record import clean_for_storage
-from clew.stores.snapshot import BLOB_GRACE, StoredBlob
 from clew.stores.sql import SqlDatabase, SqlDialect, SqlStatements
 from clew.stores.sql_blob_rows import BlobRows
 from clew.stores.sql_leases import LeaseRows, SqlLeases
@@ -21,6 +20,7 @@ from clew.stores.task_protocol import (
     TaskSignals,
     WorkerRow,
 )
+from clew.stores.worktree_snapshot import BLOB_GRACE, StoredBlob
 
 
 class SqlTaskStore:

@@ -15,7 +15,7 @@ from clew.core.events import PermissionRequest
 from clew.core.ids import SessionId
 from clew.core.permissions import PermissionAnswer
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
-from clew.stores.snapshot import BLOB_GRACE, StoredBlob
+from clew.stores.worktree_snapshot import BLOB_GRACE, StoredBlob
 
 
 class TaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -200,7 +200,7 @@ class TaskStore(Protocol):
         ...
 
     async def messages(self, task_id: str, *, after: int = 0) -> list[TaskMessage]:
-        """Return the messages behind that number, oldest first."""
+        """Return the messages after that number, oldest first."""
         ...
 
     async def beat(self, worker: str) -> None:
@@ -227,7 +227,7 @@ class TaskStore(Protocol):
         """Delete a snapshot of a worktree with the blobs that it names, unless a task has it.
 
         Args:
-            name: The blob with its description; see `clew.stores.snapshot`.
+            name: The blob with its description; see `clew.stores.worktree_snapshot`.
             keep: A snapshot whose blobs stay.
         """
         ...
@@ -283,4 +283,4 @@ def question_not_open(row: TaskRow | None, task_id: str, request_id: str) -> Ses
     asked = None if row is None else row.question
     if asked is not None and asked.request_id == request_id:
         return SessionError(f"the question of task {task_id} was answered already")
-    return SessionError(f"task {task_id} does not ask {request_id} (any more)")
+    return SessionError(f"task {task_id} has no open question {request_id}")

@@ -56,7 +56,7 @@ async def shows_the_todo_list(open_client: OpenClient) -> None:
 
 
 async def completes_paths(open_client: OpenClient) -> None:
-    """What stands behind an `@` is completed by the letters of a path."""
+    """What follows an `@` is completed by the letters of a path."""
     with anyio.fail_after(SECONDS):
         async with open_client([]) as client:
             await client.execute("!mkdir -p source/parts && touch source/parts/view.py 'a b.txt'")
@@ -70,7 +70,7 @@ async def completes_paths(open_client: OpenClient) -> None:
 
 
 async def attaches_files(open_client: OpenClient) -> None:
-    """A file that the prompt names with an `@` is read behind it."""
+    """A file that the prompt names with an `@` is read after it."""
     with anyio.fail_after(SECONDS):
         async with open_client(["seen"]) as client:
             await client.execute("!echo minotaur > maze.txt")

@@ -134,7 +134,7 @@ async def refuses_numbers_it_does_not_know(open_client: OpenClient) -> None:
 
 
 async def shows_a_late_client_what_is_happening(open_client: OpenClient) -> None:
-    """A snapshot in the middle of a run has the text so far; the events continue behind it."""
+    """A snapshot in the middle of a run has the text so far; the events continue after it."""
     pause = Pause()
     with anyio.fail_after(SECONDS):
         async with open_client([[TextChunk("Half"), pause, *text_reply(" and half.")]]) as client:

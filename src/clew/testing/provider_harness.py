@@ -8,8 +8,8 @@ from typing import Protocol, TypedDict, Unpack
 import anyio
 
 from clew.providers.adapter import AdapterOptions
-from clew.providers.endpoint import Retry
 from clew.providers.protocol import Provider, Request, StopReason
+from clew.providers.retry import Retry
 from clew.testing.fake_apis.protocol import FakeApi, ModelReply
 from clew.testing.server import FakeServer, ResponseScript, ResponseStep, ScriptedResponse, serve
 

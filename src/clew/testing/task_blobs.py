@@ -11,8 +11,8 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
-from clew.stores.snapshot import Snapshot
 from clew.stores.task_protocol import TaskStore
+from clew.stores.worktree_snapshot import WorktreeSnapshot
 from clew.testing.tasks import TaskStoreCheck, a_task
 
 
@@ -67,7 +67,7 @@ async def finds_unused_blobs(tasks: TaskStore) -> None:
 async def a_snapshot(tasks: TaskStore, *bundles: bytes) -> str:
     """Store a snapshot that consists of these blobs."""
     names = tuple([await tasks.put_blob(data) for data in bundles])
-    made = Snapshot(commit="c", head="h", branch="b", base="a", bundles=names)
+    made = WorktreeSnapshot(commit="c", head="h", branch="b", base="a", bundles=names)
     return await tasks.put_blob(msgspec.json.encode(made))
 
 

@@ -35,6 +35,9 @@ class FunctionTool(Generic[P, R]):
     find_failure: Callable[..., ToolOutput | None] | None = None
     """Finds out by reading alone that a call would fail. It gets the arguments of the function by
     name, and runs in a worker thread; see `RehearsesCalls`."""
+    find_problem: Callable[..., str] | None = None
+    """Says what is wrong with arguments of the right types, or returns an empty text. It gets the
+    arguments that the model gave, by name, and looks at nothing else; see `ChecksArguments`."""
 
     def __init__(
         self,
@@ -82,10 +85,11 @@ class FunctionTool(Generic[P, R]):
     def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
         """Return the failure of a call with invalid arguments, or None."""
         try:
-            self._signature.read(arguments)
+            values = self._signature.read(arguments)
         except ValueError as error:
             return self._reject(error)
-        return None
+        problem = self.find_problem(**values) if self.find_problem is not None else ""
+        return ToolOutput(text=problem, failed=True) if problem else None
 
     def _reject(self, error: ValueError) -> ToolOutput:
         return ToolOutput(text=f"Invalid arguments for {self.spec.name}: {error}", failed=True)

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from clew.core.messages import Image
 from clew.core.models import ToolSpec
 from clew.core.permissions import Access, DeniedPaths, PermissionAnswer
-from clew.core.terminal_result import Report, TerminalResult
+from clew.core.results import Report, TerminalResult
 
 
 class ToolOutput(Struct, frozen=True, gc=False, kw_only=True):

@@ -23,7 +23,7 @@ from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.folders import user_folder, working_folder
-from clew.sdk.opened_session import ListedSession, OpenedSession, OpenSession
+from clew.sdk.opened_session import ListedSession, OpenedSession, SessionOpener
 from clew.sdk.prompt_history import PromptHistory
 from clew.tui.blocks import Block, Notice
 from clew.tui.leave import Leave, Open, Pick
@@ -52,7 +52,7 @@ class ProgramOptions:
     """A line to carry out at the start."""
 
 
-def run(open_session: OpenSession, options: ProgramOptions) -> int:
+def run(open_session: SessionOpener, options: ProgramOptions) -> int:
     """Run sessions until the user leaves; returns the exit code.
 
     Args:

@@ -1,4 +1,4 @@
-"""A small application behind `Access`, on a loopback port, and raw requests to it."""
+"""A small application behind `AccessControl`, on a loopback port, and raw requests to it."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from aiohttp import web
 
-from clew.server.access import Access, AccessOptions, get_user
+from clew.server.access import AccessControl, AccessOptions, get_user
 from clew.server.access.audit import AuditLine
 
 TOKEN = "clew_" + "t" * 43
@@ -40,7 +40,7 @@ class Answer:
 class GuardedApp:
     """The running application."""
 
-    access: Access
+    access: AccessControl
     port: int
     seen: list[str] = field(default_factory=list)
     """What reached a route."""
@@ -104,7 +104,7 @@ def read_audit(path: Path) -> list[AuditLine]:
 @asynccontextmanager
 async def serve(options: AccessOptions) -> AsyncIterator[GuardedApp]:
     """Serve the application while the block runs."""
-    access = Access(options)
+    access = AccessControl(options)
     app = web.Application(client_max_size=options.limits.max_body)
     access.install(app)
     runner = web.AppRunner(app, access_log=None, **access.runner_options)

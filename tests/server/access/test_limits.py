@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import RateLimited
-from clew.server.access import AccessOptions, Limits
+from clew.server.access import AccessOptions, RequestLimits
 from clew.server.access.limits import Bucket, Rate, RateLimiter, group_address
 from tests.server.access.guarded_app import TOKEN, GuardedApp, read_answer, serve
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.req("SRV-3")
 
 
 def _options(**limits: float) -> AccessOptions:
-    return AccessOptions(token=TOKEN, limits=Limits(**limits))  # type: ignore[arg-type]
+    return AccessOptions(token=TOKEN, limits=RequestLimits(**limits))  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio

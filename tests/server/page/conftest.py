@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from clew.server.access import AccessOptions, Limits
+from clew.server.access import AccessOptions, RequestLimits
 from clew.testing.server import ResponseScript
 from tests.server.places import Api, serving
 
@@ -115,7 +115,9 @@ class Start:
                 self._folder,
                 *answers,
                 spec=spec,
-                access=AccessOptions(token="t" * 43, limits=Limits(requests_per_second=1_000)),
+                access=AccessOptions(
+                    token="t" * 43, limits=RequestLimits(requests_per_second=1_000)
+                ),
             )
         )
         api = self._stack.enter_context(running)

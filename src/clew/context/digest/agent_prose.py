@@ -6,7 +6,7 @@ newest prose and the final answers are read.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -72,6 +72,7 @@ def _classify_sentences(units: Sequence[tuple[str, str]]) -> list[Sentence]:
     return found
 
 
+_USER, _ASSISTANT, _TOOL_RESULT = ItemKind.USER, ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 _FINAL_ANSWER, _REPORT, _THOUGHT = 1.5, 0.5, -0.5
 
 
@@ -83,20 +84,18 @@ class ItemProse(Struct, frozen=True, gc=False, kw_only=True):
     """True if the user asks something in it."""
 
 
-def select_prose(
-    items: Iterable[Item], read: Callable[[Item], ItemProse]
-) -> list[tuple[Prose, int]]:
+def select_prose(messages: Iterable[ItemProse]) -> list[tuple[Prose, int]]:
     """Return the prose that is read: all of the newest, and of the rest the final answers.
 
-    With each is the number of requests before it. `read` can remember what `read_prose` returns.
+    With each is the number of requests before it.
     """
     pieces: list[tuple[Prose, int]] = []
     turn = 0
-    for item in items:
-        said = read(item)
+    for said in messages:
+        if said is _NO_PROSE:
+            continue
         turn += said.is_request
-        if said.pieces:
-            pieces += [(piece, turn) for piece in said.pieces]
+        pieces += [(piece, turn) for piece in said.pieces]
     selected: list[tuple[Prose, int]] = []
     room = _NEWEST_CHARS
     for piece, turn in reversed(pieces):
@@ -111,7 +110,7 @@ def select_prose(
 
 def read_prose(item: Item) -> ItemProse:
     """Read the prose of a message, and whether it is a request of the user."""
-    is_request = item.kind is ItemKind.USER and bool(find_request(item.message.text))
+    is_request = item.kind is _USER and bool(find_request(item.message.text))
     pieces = tuple(_list_pieces(item))
     return ItemProse(pieces=pieces, is_request=is_request) if pieces or is_request else _NO_PROSE
 
@@ -121,17 +120,17 @@ _NO_PROSE = ItemProse()
 
 def _list_pieces(item: Item) -> Iterator[Prose]:
     """Yield prose with its weight: final answers and reports say more than narration."""
-    if item.kind is ItemKind.ASSISTANT:
+    if item.kind is _ASSISTANT:
         for thought in _find_thoughts(item):
             yield Prose(item.entry_id, _cut(thought, _THOUGHT_CHARS), _THOUGHT, is_for_user=False)
         text = item.message.text
         if text.strip():
             yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER)
-    elif item.kind is ItemKind.TOOL_RESULT:
+    elif item.kind is _TOOL_RESULT:
         for result in item.message.results:
             if report := _find_report(result):
                 yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
-    elif item.kind is ItemKind.USER:
+    elif item.kind is _USER:
         for report in _find_reports(item.message.text):
             yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
 
@@ -204,6 +203,8 @@ _DEPENDENT = re.compile(
     r"^(?:this|that|these|those|it|they|so|but|and|which|however|therefore|thus|because)\b",
     re.IGNORECASE,
 )
+_MACHINE_TEXT = re.compile(r"\[\w+: \w+\] ?\{|[\[{] *[\"{\[]")
+"""Begins a line that is no prose: a logged tool call, or JSON."""
 _TABLE_RULE = re.compile(r"^[\s|:+-]+$")
 _LEAST, _MOST, _MOST_LEAD = 25, 420, 120
 
@@ -220,7 +221,7 @@ def split_units(text: str) -> Iterator[tuple[str, str]]:
     for raw, following in zip_longest(lines, lines[1:], fillvalue=""):
         line = raw.strip()
         is_header = line.startswith("|") and following and _TABLE_RULE.match(following)
-        if not line or is_header or _TABLE_RULE.match(line):
+        if not line or is_header or _TABLE_RULE.match(line) or _MACHINE_TEXT.match(line):
             continue
         bullet = _BULLET.match(raw)
         plain = _clean(raw[bullet.end() :] if bullet else line)

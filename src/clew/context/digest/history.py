@@ -6,6 +6,8 @@ since. The result is that of reading all of them again.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -28,7 +30,7 @@ class History:
         self._items: list[Item] = []
         self._sources: _Sources | None = None
         """What the items were listed from."""
-        self._texts: dict[int, _ItemText] = {}
+        self._texts: dict[int, ItemText] = {}
         """By the identity of items, which they hold."""
 
     def follow_view(self, view: View) -> list[Item]:
@@ -58,22 +60,13 @@ class History:
         self.turns.extend(new)
         self.state.extend(new)
 
-    def select(self, items: Iterable[Item]) -> None:
-        """Choose the messages whose text is read; what was read of others is forgotten."""
+    def read_texts(self, items: Sequence[Item], more: Sequence[Item]) -> "_Texts":
+        """Return the texts of `items` and of `more`; those of other messages are forgotten."""
         known = self._texts
-        self._texts = {id(item): known.get(id(item)) or _ItemText(item) for item in items}
-
-    def split_passages(self, items: Sequence[Item]) -> list[Passage]:
-        """Return the passages of selected messages."""
-        found: list[Passage] = []
-        shown_by: dict[CallId, str] = {}
-        for item in items:
-            found += self._texts[id(item)].split_passages(shown_by)
-        return found
-
-    def read_prose(self, item: Item) -> ItemProse:
-        """Return the prose of a selected message."""
-        return self._texts[id(item)].read_prose()
+        texts = [known.get(id(item)) or ItemText(item) for item in items]
+        others = [known.get(id(item)) or ItemText(item) for item in more]
+        self._texts = {id(text.item): text for text in chain(texts, others)}
+        return texts, others
 
 
 class _Sources(Struct, frozen=True):
@@ -98,7 +91,7 @@ def _are_newer(items: Sequence[Item], last: Item) -> bool:
     return ids[0] > 0 and ids == sorted(ids)
 
 
-class _ItemText(Struct, gc=False):
+class ItemText(Struct, gc=False):
     """The text of one message, read once."""
 
     item: Item
@@ -122,3 +115,15 @@ class _ItemText(Struct, gc=False):
         if self._prose is None:
             self._prose = read_prose(self.item)
         return self._prose
+
+
+_Texts: TypeAlias = tuple[list[ItemText], list[ItemText]]
+
+
+def join_passages(texts: Iterable[ItemText]) -> list[Passage]:
+    """Return the passages of consecutive messages."""
+    found: list[Passage] = []
+    shown_by: dict[CallId, str] = {}
+    for text in texts:
+        found += text.split_passages(shown_by)
+    return found

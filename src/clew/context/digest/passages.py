@@ -130,7 +130,7 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
 
 def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:
     values = _decode(call.arguments)
-    strings = list(_iter_strings(values))
+    strings = _list_strings(values)
     label = shown_by[call.call_id] = f"{call.name} {_name_subject(strings)}".rstrip()
     return Passage(
         entry_id=entry_id,
@@ -138,7 +138,7 @@ def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -
         source=CALLED,
         text="\n".join(strings),
         call_id=call.call_id,
-        replaced=_find_replaced(values),
+        replaced=_find_replaced(values) if '"old_str' in call.arguments else frozenset(),
     )
 
 
@@ -177,18 +177,19 @@ def _decode(arguments: str) -> object:
         return arguments
 
 
-def _iter_strings(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for inner in value.values():
-                yield from _iter_strings(inner)
-        case list():
-            for inner in value:
-                yield from _iter_strings(inner)
-        case _:
-            pass
+def _list_strings(value: object) -> list[str]:
+    """Return the strings in a JSON value, in order."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    found: list[str] = []
+    for inner in value if isinstance(value, list) else ():
+        if isinstance(inner, str):
+            found.append(inner)
+        else:
+            found += _list_strings(inner)
+    return found
 
 
 def _find_replaced(arguments: object) -> frozenset[str]:
@@ -234,7 +235,7 @@ def find_names(text: str) -> list[str]:
 def count_names(text: str) -> dict[str, int]:
     """Return what `find_names` finds, in order, and how often each occurs; much faster."""
     names: dict[str, int] = {}
-    for found in filter(None, map(_read_token, _split_tokens(text))):
+    for found in filter(None, map(_names_of, _split_tokens(text))):
         for name in found:
             names[name] = names.get(name, 0) + 1
     return names
@@ -242,7 +243,7 @@ def count_names(text: str) -> dict[str, int]:
 
 def collect_names(text: str) -> set[str]:
     """Return the names that `count_names` finds; faster where a text repeats its words."""
-    return set(chain.from_iterable(map(_read_token, set(_split_tokens(text)))))
+    return set(chain.from_iterable(map(_names_of, set(_split_tokens(text)))))
 
 
 def _split_tokens(text: str) -> list[str]:
@@ -250,7 +251,20 @@ def _split_tokens(text: str) -> list[str]:
     return separated.decode("utf-8", "surrogatepass").split()
 
 
-@lru_cache(maxsize=1 << 15)
+class _TokenNames(dict[str, Sequence[str]]):
+    """The names in each token, read once. Twice as fast as `lru_cache`, it forgets all at once."""
+
+    def __missing__(self, token: str) -> Sequence[str]:
+        if len(self) >= _MOST_TOKENS:
+            self.clear()
+        self[token] = found = _read_token(token)
+        return found
+
+
+_MOST_TOKENS = 1 << 15
+_names_of = _TokenNames().__getitem__
+
+
 def _read_token(token: str) -> Sequence[str]:
     """Return the names in one token: what `_NAME` finds, which takes longer."""
     if len(token) < _LEAST_NAME and "/" not in token:

@@ -15,10 +15,14 @@ from itertools import accumulate
 
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import truncate
 
 _WORD = re.compile(r"[^\W_][^\W_'’-]*")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Scripts without spaces between words; pairs of their characters count as words."""
+_PAIR = re.compile(r"(?=([^\W\d_]{2}))|(\d+)")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _SPOKEN = re.compile(r"(?:#\d+ )?(user|assistant): ")
 _HEADING = re.compile(r"#{1,6} [^\n]{1,150}|\*\*[^*\n]{1,80}\*\*:?|[^\n]{1,150}:|-{3,}")
@@ -32,12 +36,12 @@ _USER_WEIGHT = 1.3
 _RECENCY, _RECENT_CHARS = 0.2, 4_000
 """How fast the worth of a remark falls with the number of characters after it."""
 _SHORT_CHARS = 200
-_HEAD_CHARS = 10
+_GAP_CHARS = 3
 _MOST_READ = 400_000
 """Characters of the newest text that are read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Remark:
     """A sentence or a short message."""
 
@@ -46,6 +50,21 @@ class Remark:
     text: str
     place: int
     """The position of its message in the conversation."""
+
+    @lazy_property
+    def head(self) -> str:
+        """What precedes the first remark of a message: its entry and who said it."""
+        return f"#{self.entry_id} {self.role}: " if self.entry_id > 0 else f"{self.role}: "
+
+    @property
+    def chars(self) -> int:
+        """What it takes as a line of its own."""
+        return len(self.head) + len(self.text) + 1
+
+    @lazy_property
+    def words(self) -> dict[str, float]:
+        """Its words; numbers and names weigh more."""
+        return _weigh_words(self.text)
 
 
 def list_remarks(items: Sequence[Item], *, split_user: bool = True) -> list[Remark]:
@@ -116,11 +135,12 @@ _MOST_DELAYS = 16
 
 
 def take_newest(
-    remarks: Sequence[Remark], *, max_chars: int, taken: Container[int] = ()
+    remarks: Sequence[Remark], *, max_chars: int, spare: int = 0, taken: Container[int] = ()
 ) -> list[int]:
     """Return the newest remarks that fit, beside those in `taken`.
 
     Short messages of the model that name nothing in particular ("Let me check.") are passed over.
+    `spare` more characters may complete the message that fits only in part.
     """
     found: list[int] = []
     parts = Counter(remark.place for remark in remarks)
@@ -128,13 +148,29 @@ def take_newest(
         remark = remarks[index]
         if index in taken:
             continue
-        if remark.role != "user" and parts[remark.place] == 1 and _says_little(remark.text):
+        if remark.role != "user" and parts[remark.place] == 1 and _says_little(remark):
             continue
-        max_chars -= len(remark.text) + _HEAD_CHARS + 7
-        if max_chars < 0:
-            break
+        cost = remark.chars
+        if cost > max_chars:
+            return found + _complete(remarks, found, index, room=max_chars + spare)
+        max_chars -= cost
         found.append(index)
     return found
+
+
+def _complete(
+    remarks: Sequence[Remark], found: Sequence[int], index: int, *, room: int
+) -> list[int]:
+    """Return the rest of the message that `found` ends in, from `index` back, if it fits."""
+    place = remarks[index].place
+    if not found or remarks[found[-1]].place != place:
+        return []
+    rest: list[int] = []
+    while index >= 0 and remarks[index].place == place:
+        room -= len(remarks[index].text) + _GAP_CHARS
+        rest.append(index)
+        index -= 1
+    return rest if room >= 0 else []
 
 
 def choose_remarks(
@@ -145,14 +181,14 @@ def choose_remarks(
     Written with `render_remarks` they have at most `max_chars` characters. Those in `chosen`
     are taken in any case and count as said.
     """
-    words = [_weigh_words(remark.text) for remark in remarks]
+    words = [remark.words for remark in remarks]
     rarity = _measure_rarity(words)
     said: Counter[str] = Counter()
     taken = dict.fromkeys(chosen)
     places = {remarks[index].place for index in taken}
     room = max_chars
     for index in taken:
-        room -= len(remarks[index].text) + _HEAD_CHARS
+        room -= remarks[index].chars
         said.update(words[index].keys())
 
     distances = [*accumulate(len(remark.text) for remark in reversed(remarks))][::-1]
@@ -165,13 +201,13 @@ def choose_remarks(
         worth /= math.pow(1 + distances[index] / _RECENT_CHARS, _RECENCY)
         if remark.role == "user":
             worth *= _USER_WEIGHT
-        return -worth / (len(remark.text) + _HEAD_CHARS)
+        return -worth / remark.chars
 
     newest = {remark.text: index for index, remark in enumerate(remarks)}
     queue = [(value(index), -index) for index in newest.values() if index not in taken]
     heapify(queue)
     delays = [0] * len(remarks)
-    while queue and room > _HEAD_CHARS:
+    while queue and room > 0:
         _, negative = heappop(queue)
         now = value(-negative)
         if queue and now > queue[0][0] and delays[-negative] < _MOST_DELAYS:
@@ -180,7 +216,7 @@ def choose_remarks(
             heappush(queue, (now, negative))
             continue
         remark = remarks[-negative]
-        cost = len(remark.text) + (3 if remark.place in places else _HEAD_CHARS + 7)
+        cost = len(remark.text) + _GAP_CHARS if remark.place in places else remark.chars
         if cost <= room:
             taken[-negative] = None
             places.add(remark.place)
@@ -189,9 +225,9 @@ def choose_remarks(
     return sorted(taken)
 
 
-def _says_little(text: str) -> bool:
-    """Return whether a text is short and has no number and no name."""
-    return len(text) < _SHORT_CHARS and max(_weigh_words(text).values(), default=0.0) <= 1.0
+def _says_little(remark: Remark) -> bool:
+    """Return whether a remark is short and has no number and no name."""
+    return len(remark.text) < _SHORT_CHARS and max(remark.words.values(), default=0.0) <= 1.0
 
 
 def _measure_rarity(words: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -204,6 +240,10 @@ def _weigh_words(text: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for found in _WORD.finditer(text):
         word = found.group()
+        if not word.isascii() and _UNSPACED.search(word):
+            for pair, number in _PAIR.findall(word):
+                weights[pair or number] = 1.0 if pair else _PARTICULAR
+            continue
         is_name = word[0].isupper() and text[max(0, found.start() - 2) : found.start()].strip(
             " \"'(,"
         ) not in ("", ".", "!", "?")
@@ -223,7 +263,6 @@ def render_remarks(remarks: Sequence[Remark], chosen: Iterable[int]) -> str:
             gap = " " if index == previous + 1 else " … "
             lines[-1] += gap + remark.text
         else:
-            entry = f"#{remark.entry_id} " if remark.entry_id > 0 else ""
-            lines.append(f"{entry}{remark.role}: {remark.text}")
+            lines.append(remark.head + remark.text)
         last, previous = remark.place, index
     return "\n".join(lines)

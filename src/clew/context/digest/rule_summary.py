@@ -13,17 +13,23 @@ from operator import attrgetter
 from msgspec import Struct
 
 from clew.context.digest.excerpts import Excerpts
-from clew.context.digest.findings import fit_statements, rank_statements, render_findings
-from clew.context.digest.history import History
+from clew.context.digest.findings import (
+    drop_told,
+    fit_statements,
+    rank_statements,
+    render_findings,
+)
+from clew.context.digest.history import History, join_passages
 from clew.context.digest.name_index import NameIndex
 from clew.context.digest.passages import collect_names, make_passage, render_text
-from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
 from clew.context.digest.state_ledger import render_state
+from clew.context.digest.talk import prepare_talk
 from clew.context.digest.turn_ledger import Turn, render_turns
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
+from clew.core.text import pluralize
 
 _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
@@ -32,11 +38,9 @@ _NAMES = 0.8
 _BESIDE_NOTES = 0.25
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.34
-_MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
-"""Requests that need more of the room than the first are truncated to the second."""
-_NEWEST_TALK, _NEWEST_ANSWERS = 2 / 3, 0.85
-"""Of a plain conversation, the newest messages get the first part of the room; if all words of
-the user fit, which tell of older messages, the newest answers get the second part of the rest."""
+_FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
+"""Requests that need more of the room than the first are truncated to the third; where words are
+to be kept, only those that need more than the second."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.16, 9_000
 _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
@@ -65,7 +69,7 @@ class Digest(Struct, frozen=True, kw_only=True):
         return _fit(self.write_chars, max_units, meter, int(max_units * self.chars_per_unit))
 
 
-def prepare_digest(
+def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     items: list[Item],
     *,
     staying: Sequence[Item] = (),
@@ -73,6 +77,7 @@ def prepare_digest(
     beside: tuple[str, str] = ("", ""),
     conversation: list[Item] | None = None,
     history: History | None = None,
+    keep_words: bool = False,
 ) -> Digest:
     """Prepare a summary of `items` by rules.
 
@@ -84,19 +89,23 @@ def prepare_digest(
             strings if there are none. They are not quoted again.
         conversation: All of the messages in order, in their original text.
         history: Has read the beginning of the conversation for an earlier digest.
+        keep_words: The user's words may take most of the room, if all of them fit into it.
     """
     requests = _find_requests(previous)
     whole = sort_items([*items, *staying]) if conversation is None else conversation
     if previous:
         earlier = Item.of(EntryId(0), assistant(previous.replace(requests, "", 1)))
         items, whole = [earlier, *items], [earlier, *whole]
+    chars_per_unit = _chars_per_unit(items)
     if requests or any(item.asks for item in whole):
         history = history or History()
         history.follow(whole)
-        write = _prepare_work(items, history, staying, earlier=requests, beside=beside)
+        write = _prepare_work(
+            items, history, staying, earlier=requests, beside=beside, keep_words=keep_words
+        )
     else:
-        write = _prepare_talk(items)
-    return Digest(write_chars=write, chars_per_unit=_chars_per_unit(items))
+        write = _prepare_talk(items, keep_words=keep_words)
+    return Digest(write_chars=write, chars_per_unit=chars_per_unit)
 
 
 def _fit(write: Callable[[int], str], max_units: int, meter: Meter, chars: int) -> str:
@@ -129,12 +138,13 @@ def _prepare_work(
     *,
     earlier: str,
     beside: tuple[str, str],
+    keep_words: bool,
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
-    history.select([*recent, *staying])
-    stretch = [one for one in history.split_passages(recent) if one.label != Role.USER]
-    shown = [*history.split_passages(staying), *map(make_passage, beside)]
+    leaving, visible_texts = history.read_texts(recent, staying)
+    stretch = [one for one in join_passages(leaving) if one.label != Role.USER]
+    shown = [*join_passages(visible_texts), *map(make_passage, beside)]
     excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
@@ -142,14 +152,17 @@ def _prepare_work(
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     state = history.state.gather_state()
     changed = "\n".join(state.changed_files.lines)
-    findings = rank_statements(recent, history.read_prose)
+    findings = rank_statements([text.read_prose() for text in leaving])
+    if beside[0]:
+        findings = drop_told(findings, beside[0])
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
+    most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
         room = max_chars - len(lines[0])
-        lines += _write_turns(turns, earlier, room, told=told_share)
+        lines += _write_turns(turns, earlier, room, told=told_share, most_words=most_words)
         room = max_chars - _measure(lines)
         for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
         said = "\n".join(lines)
@@ -169,23 +182,15 @@ def _prepare_work(
     return write
 
 
-def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
+def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int], str]:
     """Return the writer of a digest of a conversation without tools."""
-    whole = list_remarks(items, split_user=False)
-    pieces = list_remarks(items)
     head = _write_head(items)
-    need = sum(len(one.text) + _REQUEST_FRAME for one in whole if one.role == "user")
+    write_talk = prepare_talk(items, keep_words=keep_words)
 
     def write(max_chars: int) -> str:
-        lines = [head[: max(0, max_chars)]]
-        room = max_chars - _measure(lines) - 1
-        fits = need <= room * _MOST_WORDS
-        remarks = whole if fits else pieces
-        said = [n for n, one in enumerate(remarks) if one.role == "user"] if fits else []
-        for_newest = (room - need) * _NEWEST_ANSWERS if fits else room * _NEWEST_TALK
-        newest = take_newest(remarks, max_chars=int(for_newest), taken=said)
-        chosen = choose_remarks(remarks, max_chars=room, chosen=[*said, *newest])
-        return "\n".join([*lines, *([render_remarks(remarks, chosen)] if chosen else [])])
+        first = head[: max(0, max_chars)]
+        text = write_talk(max_chars - len(first) - 1)
+        return f"{first}\n{text}" if text else first
 
     return write
 
@@ -193,27 +198,32 @@ def _prepare_talk(items: Sequence[Item]) -> Callable[[int], str]:
 def _write_head(items: Sequence[Item]) -> str:
     entries = list(map(_entry_id, items))
     last = max(entries, default=0)
+    count = pluralize(len(items), "earlier message")
+    were = "was" if len(items) == 1 else "were"
     if last <= 0:
-        return f"{len(items)} earlier messages were set aside."
+        return f"{count} {were} set aside."
     first = min(entries)
     if first <= 0:
         first = min(entry_id for entry_id in entries if entry_id > 0)
     return (
-        f"{len(items)} earlier messages (#{first} to #{last}) were set aside. None "
-        f"is lost: each can be read back by its number."
+        f"{count} (#{first} to #{last}) {were} set aside. None is lost: each can be read back by "
+        f"its number."
     )
 
 
-def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, told: float) -> list[str]:
+def _write_turns(
+    turns: Sequence[Turn], earlier: str, room: int, *, told: float, most_words: float
+) -> list[str]:
     """Write the user's requests: all of them if they fit, and conclusions with what is left.
 
-    `told` is the share of their usual room that conclusions get.
+    `told` is the share of their usual room that conclusions get; `most_words` is the share of the
+    room that requests may take without being truncated.
     """
     if not turns and not earlier:
         return []
     room -= len(_TURNS_HEADING) + 3
     need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
-    if need <= room * _MOST_WORDS:
+    if need <= room * most_words:
         most = int(_MOST_CONCLUSIONS * told)
         limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
     else:

@@ -8,7 +8,6 @@ which files were changed and read. Everything is counted or quoted.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
@@ -28,6 +27,7 @@ from clew.context.digest.task_list import TaskItem, list_tasks
 from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 
@@ -65,23 +65,23 @@ class StateLedger:
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
-    @cached_property
+    @lazy_property
     def work(self) -> list[TextSection]:
         """What was achieved, is open and was refused, as headed lists."""
         return list(_make_work_sections(self))
 
-    @cached_property
+    @lazy_property
     def changed_files(self) -> TextSection:
         """The changed files with their full paths, last changed first."""
         return TextSection("Files changed:", _write_changed(self, self.root), _SHARES["changed"])
 
-    @cached_property
+    @lazy_property
     def changed_files_by_root(self) -> TextSection:
         """The changed files with paths relative to `root`, last changed first."""
         heading = f"Files changed{_name_root(self)}:"
         return TextSection(heading, _write_changed(self, ""), _SHARES["changed"])
 
-    @cached_property
+    @lazy_property
     def looks(self) -> list[TextSection]:
         """What was only read, searched and run, as headed lists."""
         return list(_make_look_sections(self))
@@ -134,18 +134,19 @@ class StateLog:
         """Compute the state so far; see the function of that name."""
         steps = self.steps.list_steps(newest=_NEWEST)
         root = find_root(list_paths(steps))
-        ran = [(step, find_checks(step)) for step in steps if step.command and step.ran]
+        acts = [step for step in steps if not step.only_reads]
+        ran = [(step, find_checks(step)) for step in acts if step.command and step.ran]
         checks = keep_latest(run for _, runs in ran for run in runs)
         return StateLedger(
             root=root,
             checks=checks,
             failures=list_failures(steps, ran, checks),
-            git=follow_repository(steps),
-            tasks=list_tasks(steps),
+            git=follow_repository(acts),
+            tasks=list_tasks(acts),
             files=list_files(steps, root=root),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
-            searches=list_searches(steps),
+            searches=list_searches(acts),
             commands=_list_commands(step for step, runs in reversed(ran) if not runs),
         )
 
@@ -214,6 +215,7 @@ _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
 _EDITED_SINCE = 3
 _UNCOMMITTED = 8
+_MOST_CONFLICT = 120
 _MOST_SEARCHES = 12
 _SHARES = {
     "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
@@ -279,6 +281,10 @@ def _write_git(state: StateLedger) -> Iterator[str]:
     git = state.git
     if git.branch:
         yield f"- branch: {git.branch}"
+    if git.conflict:
+        paths = [shorten_path(path, state.root) for path in git.conflicts]
+        stopped = one_line(git.conflict, _MOST_CONFLICT)
+        yield f"- {stopped} stopped at conflicts: {_join_some(paths, _UNCOMMITTED)}"
     if git.uncommitted and not git.commits:
         yield "- no commit was seen: the changed files are uncommitted"
     elif git.uncommitted:
@@ -303,7 +309,8 @@ def _write_pushes(git: GitState) -> Iterator[str]:
     if git.pushed < len(git.commits):
         yield f"- not pushed: {pluralize(len(git.commits) - git.pushed, 'commit')}"
     elif git.push_id:
-        yield f"- {_cite(git.push_id)}pushed"
+        what = "all commits are pushed" if git.commits else "pushed"
+        yield f"- {_cite(git.push_id)}{what}"
     for url in reversed(git.pull_requests):
         yield f"- pull request: {url}"
 

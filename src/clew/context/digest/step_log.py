@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from clew.context.digest.tool_steps import ToolStep, is_read_tool
 from clew.context.items import Item, ItemKind
-from clew.core.ids import NO_ENTRY, CallId, EntryId
-from clew.core.messages import ToolCall, ToolResult
+from clew.core.ids import CallId, EntryId
+from clew.core.messages import Message, Role, ToolCall, ToolResult
 
 _USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
 _USER_OUTPUT = re.compile(r"<bash-std(?:out|err)>(.*?)</bash-std(?:out|err)>", re.DOTALL)
@@ -26,9 +26,6 @@ _NOTIFICATION = re.compile(
 _USER = ItemKind.USER
 _POLL_KEYS = ("session_id", "task_id", "bash_id", "shell_id", "agentId")
 _MOST_JOINED = 20_000
-_Answer: TypeAlias = tuple[EntryId, ToolResult]
-"""A result with the entry of its message."""
-_NO_ANSWER: _Answer = (NO_ENTRY, ToolResult(call_id=CallId(""), name="", text=""))
 _Call: TypeAlias = tuple[int, int, EntryId, ToolCall]
 """The number of a call among all calls; the index and the entry of its message; the call."""
 _number, _place = itemgetter(0), itemgetter(1)
@@ -51,26 +48,32 @@ class StepLog:
 
     def __init__(self) -> None:
         self._length = 0
+        self._count = 0
+        """Number of calls."""
         self._reads: list[_Call] = []
         """Calls that only read a file."""
         self._calls: list[_Call] = []
         """All others."""
-        self._answers: dict[CallId, _Answer] = {}
-        self._steps: dict[int, tuple[_Answer, ToolStep]] = {}
-        """The steps that were asked for, by the number of the call."""
-        self._ended: dict[str, _Answer] = {}
+        self._answers: dict[CallId, Item] = {}
+        """The messages with the results."""
+        self._steps: dict[int, tuple[Item | None, ToolStep]] = {}
+        """The steps that were asked for with their answers, by the number of the call."""
+        self._ended: dict[str, Item] = {}
         """What notifications said about background jobs."""
 
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
         for place, item in enumerate(items, start=self._length):
-            if item.asks or item.answers:
+            if item.answers:
+                for call_id in item.answers:
+                    self._answers[call_id] = item
+            if item.asks:
                 for part in item.message.parts:
-                    if type(part) is ToolResult:
-                        self._answers[part.call_id] = item.entry_id, part
-                    elif type(part) is ToolCall:
-                        self._add_call(place, item.entry_id, part)
-            elif item.kind is _USER and "<" in (text := item.message.text):
+                    if type(part) is ToolCall:
+                        calls = self._reads if is_read_tool(part.name) else self._calls
+                        calls.append((self._count, place, item.entry_id, part))
+                        self._count += 1
+            elif not item.answers and item.kind is _USER and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
 
@@ -81,48 +84,55 @@ class StepLog:
         steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
         return _join_polls(steps, self._ended)
 
-    def _add_call(self, place: int, entry_id: EntryId, call: ToolCall) -> None:
-        calls = self._reads if is_read_tool(call.name) else self._calls
-        calls.append((len(self._reads) + len(self._calls), place, entry_id, call))
-
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""
         for command in _USER_COMMAND.findall(text):
             arguments = msgspec.json.encode({"command": command}).decode()
             call = ToolCall(call_id=CallId(f"user {place}"), name="bash", arguments=arguments)
-            self._add_call(place, entry_id, call)
+            self._calls.append((self._count, place, entry_id, call))
+            self._count += 1
         last = self._calls[-1][-1].call_id if self._calls else CallId("")
         if "<bash-std" in text and last.startswith("user ") and last not in self._answers:
             output = "".join(_USER_OUTPUT.findall(text))
-            result = ToolResult(call_id=last, name="bash", text=output)
-            self._answers[last] = entry_id, result
+            self._answers[last] = _make_answer(entry_id, last, output)
         for job, told in _NOTIFICATION.findall(text):
             failed = "<status>failed" in told
-            result = ToolResult(call_id=CallId(""), name="", text=told.strip(), failed=failed)
-            self._ended[job] = entry_id, result
+            self._ended[job] = _make_answer(entry_id, CallId(job), told.strip(), failed=failed)
 
     def _make_step(self, one: _Call) -> ToolStep:
         number, place, entry_id, call = one
-        answer = self._answers.get(call.call_id, _NO_ANSWER)
+        answer = self._answers.get(call.call_id)
         made = self._steps.get(number)
         if made is not None and made[0] is answer:
             return made[1]
-        result_id, result = answer
         step = ToolStep(
-            place=place,
-            entry_id=entry_id,
-            name=call.name.lower(),
-            encoded=call.arguments,
-            result=result.text,
-            result_id=result_id,
-            failed=result.failed,
-            answered=answer is not _NO_ANSWER,
+            place=place, entry_id=entry_id, name=call.name.lower(), encoded=call.arguments
         )
+        if answer is not None:
+            step = _add_result(step, answer, call.call_id)
         self._steps[number] = answer, step
         return step
 
 
-def _join_polls(steps: list[ToolStep], ended: dict[str, _Answer]) -> list[ToolStep]:
+def _make_answer(entry_id: EntryId, call_id: CallId, text: str, *, failed: bool = False) -> Item:
+    """Return a message with the result of something that the user or a program ran."""
+    result = ToolResult(call_id=call_id, name="bash", text=text, failed=failed)
+    return Item.of(entry_id, Message(role=Role.TOOL, parts=(result,)))
+
+
+def _add_result(step: ToolStep, answer: Item, call_id: CallId) -> ToolStep:
+    """Return `step` with the result of a call; the last one counts if there are several."""
+    result = [one for one in answer.message.results if one.call_id == call_id][-1]
+    return replace(
+        step,
+        result=result.text,
+        result_id=answer.entry_id,
+        failed=result.failed,
+        answered=True,
+    )
+
+
+def _join_polls(steps: list[ToolStep], ended: dict[str, Item]) -> list[ToolStep]:
     """Give each command that was left running the results of the calls that asked for more."""
     started: dict[str, int] = {}
     for place, step in enumerate(steps):
@@ -141,8 +151,5 @@ def _join_polls(steps: list[ToolStep], ended: dict[str, _Answer]) -> list[ToolSt
             started[step.background_id] = place
     for job, place in started.items():
         if job in ended:
-            told_in, told = ended[job]
-            steps[place] = replace(
-                steps[place], result=told.text, result_id=told_in, failed=told.failed
-            )
+            steps[place] = _add_result(steps[place], ended[job], CallId(job))
     return steps

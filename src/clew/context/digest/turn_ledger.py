@@ -5,9 +5,8 @@ first task, the newest request, and what reads like a rule come first. Nothing i
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import cached_property
 from itertools import chain, zip_longest
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from clew.context.digest.tool_steps import may_quote_user
 from clew.context.digest.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
@@ -51,26 +51,25 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
     answer_id: EntryId = NO_ENTRY
     outcome: TurnOutcome = TurnOutcome.UNANSWERED
 
-    @cached_property
+    @lazy_property
     def is_rule(self) -> bool:
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
 
-    @cached_property
+    @property
     def request_head(self) -> str:
         """What precedes the request in a ledger: its entry, and how many images it had."""
         images = f" ({pluralize(self.images, 'image')})" if self.images else ""
-        entry = f"#{self.entry_id} " if self.entry_id > 0 else ""
-        return f"{entry}user{images}: "
+        return f"#{self.entry_id} user{images}: " if self.entry_id > 0 else f"user{images}: "
 
-    @cached_property
+    @property
     def answer_head(self) -> str:
         """What precedes the conclusion in a ledger: its entry, and how the turn ended."""
         entry = f"#{self.answer_id}" if self.answer_id > 0 else "answer"
         outcome = "" if self.outcome is TurnOutcome.ANSWERED else f" {self.outcome}"
         return f"→ {entry}{outcome}: "
 
-    @cached_property
+    @lazy_property
     def short_answer(self) -> str:
         """The answer on one line; empty if it is too long for a ledger to quote it whole."""
         line = _write_line(self.answer)
@@ -100,13 +99,14 @@ class TurnLog:
     def extend(self, items: Iterable[Item]) -> None:
         """Continue the conversation."""
         for item in items:
-            if item.kind is _ASSISTANT:
+            kind = item.kind
+            if kind is _ASSISTANT:
                 self._answers.append(item)
-            elif item.kind is _TOOL_RESULT:
+            elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and may_quote_user(part):
+                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
                         self._add_answer(item.entry_id, find_answer(part.text))
-            elif item.kind is _USER:
+            elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
 
@@ -233,7 +233,10 @@ def _cut_start(text: str, size: int) -> str:
 
 _LEAST_REQUEST = 240
 """Requests are shortened to this many characters before any is omitted."""
+_LEAST_PIECE = 12
+"""A request of which fewer characters fit is omitted."""
 _LEAST_TASK = 20
+"""Bytes of a request that is more than a greeting."""
 _LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
@@ -253,15 +256,29 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     """
     limits = _limit_requests(turns, max_chars)
     kept = [place for place, limit in enumerate(limits) if limit]
-    lines = {place: _write_request(turns[place], limits[place]) for place in kept}
-    omission = _describe_omitted(turns, limits)
-    room = max_chars - sum(len(text) + 1 for text in lines.values()) - len(omission)
-    answers = _quote_answers([turns[place] for place in kept], room)
-    written = [
-        line for place, answer in zip(kept, answers, strict=True) for line in (lines[place], answer)
-    ]
+    quoted = [turns[place] for place in kept]
+    requests = [_write_request(turns[place], limits[place]) for place in kept]
+    omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
+    room = max_chars - sum(map(len, requests)) - len(requests) - len(omission)
+    answers = _quote_answers(quoted, room)
+    written = _write_pairs(list(zip(requests, quoted, strict=True)), answers)
     text = "\n".join(line for line in (*written, omission) if line)
     return text if len(text) <= max_chars else ""
+
+
+def _write_pairs(requests: Sequence[tuple[str, Turn]], answers: Sequence[str]) -> Iterator[str]:
+    """Yield requests and answers; a request that was repeated at once is written once."""
+    times = 1
+    for place, (line, turn) in enumerate(requests):
+        said = line.removeprefix(turn.request_head)
+        rest = requests[place + 1 : place + 2]
+        again = rest and rest[0][0] == rest[0][1].request_head + said
+        if again and said == turn.request and not answers[place] and not turn.images:
+            times += 1
+            continue
+        yield f"{line} ({times} times)" if times > 1 else line
+        times = 1
+        yield answers[place]
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
@@ -283,7 +300,7 @@ def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
         # The first and the newest request must both fit.
         most = min(_LEAST_REQUEST * weights[place], max_chars // 3)
         limit = min(sizes[place], most, room - heads[place])
-        if limit > 0 or heads[place] <= room:
+        if heads[place] <= room and limit >= min(sizes[place], _LEAST_PIECE):
             limits[place] = max(1, limit)
             room -= heads[place] + limits[place]
     return limits
@@ -291,7 +308,11 @@ def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
 
 def _find_task(turns: Sequence[Turn]) -> int:
     """Return the place of the first request that is more than a greeting."""
-    long = (place for place, turn in enumerate(turns) if len(turn.request) >= _LEAST_TASK)
+    long = (
+        place
+        for place, turn in enumerate(turns)
+        if len(turn.request.encode(errors="replace")) >= _LEAST_TASK
+    )
     return next(long, 0)
 
 
@@ -318,12 +339,12 @@ def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
 
 
 def _write_request(turn: Turn, limit: int) -> str:
+    if len(turn.request) <= limit:
+        return turn.request_head + turn.request
     return turn.request_head + _cut_middle(turn.request, limit, turn.entry_id)
 
 
 def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
-    if len(text) <= limit:
-        return text
     where = f"; #{entry_id} has them" if entry_id > 0 else ""
     mark = f" … {len(text):,} characters{where} … "
     room = limit - len(mark)
@@ -366,8 +387,6 @@ def _describe_omitted(turns: Sequence[Turn], limits: Sequence[int]) -> str:
         joins = ranges and place and not limits[place - 1]
         start = ranges.pop()[0] if joins else turn.entry_id
         ranges.append((start, turn.entry_id))
-    if not count:
-        return ""
     if len(ranges) > 5:
         ranges = [(ranges[0][0], ranges[-1][1])]
     names = ", ".join(f"#{a}" if a == b else f"#{a}–#{b}" for a, b in ranges)

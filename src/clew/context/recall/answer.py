@@ -34,14 +34,14 @@ class Hints(Struct, frozen=True, kw_only=True):
     around: str
 
 
-class Reference(Struct, frozen=True, kw_only=True):
+class EntryRange(Struct, frozen=True, kw_only=True):
     """A range of entries."""
 
     first: int
     last: int
 
 
-def parse_references(text: str) -> tuple[Reference, ...] | None:
+def parse_references(text: str) -> tuple[EntryRange, ...] | None:
     """Return the entries that `#12`, `382-390`, `#12~3` or `#27 #65` stands for.
 
     None for other text: several numbers without `#` or commas are words to look for.
@@ -64,10 +64,10 @@ def parse_references(text: str) -> tuple[Reference, ...] | None:
     return references
 
 
-def _make_reference(match: re.Match[str]) -> Reference:
+def _make_reference(match: re.Match[str]) -> EntryRange:
     first, last = int(match[1]), int(match[2] or match[1])
     context = min(int(match[3] or 0), _MOST_CONTEXT)
-    return Reference(first=max(1, first - context), last=last + context)
+    return EntryRange(first=max(1, first - context), last=last + context)
 
 
 def format_found(
@@ -155,7 +155,7 @@ def _first_said(numbers: range, role: str, label: str, read: ReadEntry) -> list[
 
 
 def format_entries(
-    references: Sequence[Reference], read: ReadEntry, *, offset: int = 0, page: int
+    references: Sequence[EntryRange], read: ReadEntry, *, offset: int = 0, page: int
 ) -> str:
     """Return entries in full, from `offset` in the first, up to `page` characters.
 
@@ -198,7 +198,7 @@ def _share(sizes: Sequence[int], room: int) -> int:
     return max(sizes)
 
 
-def _read_all(references: Sequence[Reference], read: ReadEntry) -> Sequence[Unit]:
+def _read_all(references: Sequence[EntryRange], read: ReadEntry) -> Sequence[Unit]:
     """Return the units of ranges; of a call and its result in them, only the two together."""
     units: dict[tuple[int, str], Unit] = {}
     for reference in references:
@@ -209,7 +209,7 @@ def _read_all(references: Sequence[Reference], read: ReadEntry) -> Sequence[Unit
     return list(units.values())
 
 
-def _name(reference: Reference) -> str:
+def _name(reference: EntryRange) -> str:
     if reference.first == reference.last:
         return f"#{reference.first}"
     return f"#{reference.first}-{reference.last}"

@@ -16,7 +16,7 @@ from clew.context.recall.entry_text import (
     format_call,
     strip_boilerplate,
 )
-from clew.context.recall.query import Query
+from clew.context.recall.query import RecallQuery
 from clew.context.recall.words import count_words, split_terms
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.ids import CallId, EntryId
@@ -70,7 +70,7 @@ def make_mark(kind: str, value: str) -> str:
     return _MARKS[kind] + _NOT_WORD.sub(_JOINER, name.lower())
 
 
-def required_words(query: Query) -> tuple[str, ...]:
+def required_words(query: RecallQuery) -> tuple[str, ...]:
     """Return the patterns that every entry must match: filters and the words of phrases."""
     filters = [(kind, getattr(query, kind)) for kind in _MARKS]
     marks = [make_mark(kind, value) for kind, value in filters if value]

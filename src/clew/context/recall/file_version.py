@@ -17,7 +17,7 @@ _READ_TOOLS = frozenset({"read", "read_file", "view"})
 _LINE_NUMBER = re.compile(r"^\s*\d+(?:→|\t|\s*\|)", re.MULTILINE)
 
 
-class FileVersion(Struct, frozen=True, kw_only=True):
+class KnownFile(Struct, frozen=True, kw_only=True):
     """A file as a session last knew it."""
 
     path: str
@@ -32,7 +32,7 @@ class FileVersion(Struct, frozen=True, kw_only=True):
     parts of the file that were read or changed."""
 
 
-def find_latest_version(units: Sequence[Unit], path: str) -> FileVersion | None:
+def find_latest_version(units: Sequence[Unit], path: str) -> KnownFile | None:
     """Return the latest version of the file; None if no unit names it.
 
     Args:
@@ -50,7 +50,7 @@ def find_latest_version(units: Sequence[Unit], path: str) -> FileVersion | None:
         later.append(unit)
     if not later:
         return None
-    return FileVersion(path=later[0].files[0], others=tuple(reversed(later)))
+    return KnownFile(path=later[0].files[0], others=tuple(reversed(later)))
 
 
 def _whole_text(call: ToolCall, output: str) -> str | None:
@@ -66,7 +66,7 @@ def _whole_text(call: ToolCall, output: str) -> str | None:
     return None
 
 
-def _apply(base: Unit, text: str, later: Iterable[Unit]) -> FileVersion:
+def _apply(base: Unit, text: str, later: Iterable[Unit]) -> KnownFile:
     applied: list[EntryId] = []
     others: list[Unit] = []
     for unit in later:
@@ -78,7 +78,7 @@ def _apply(base: Unit, text: str, later: Iterable[Unit]) -> FileVersion:
             applied.append(unit.entry_id)
         elif unit.tool.lower() not in _READ_TOOLS:
             others.append(unit)
-    return FileVersion(
+    return KnownFile(
         path=base.files[0],
         text=text,
         source=base.entry_id,
@@ -87,7 +87,7 @@ def _apply(base: Unit, text: str, later: Iterable[Unit]) -> FileVersion:
     )
 
 
-def format_version(version: FileVersion) -> str:
+def format_version(version: KnownFile) -> str:
     """Return the file with a line about its origin, and what came later as diffs."""
     lines: list[str] = []
     if version.text is not None:

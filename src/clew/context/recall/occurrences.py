@@ -1,11 +1,13 @@
 """Where the words of a query occur in a text, and the passages that show them together."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
-from clew.context.recall.query import Query, Term
+from clew.context.recall.query import RecallQuery, Term
 from clew.context.recall.words import fold
 
 _MOST_CHARS = 400_000
@@ -18,6 +20,7 @@ _OTHER_FORM = 0.5
 _LINE_REST = 160
 """Characters by which a passage grows to show its last line whole."""
 _WORD = re.compile(r"\w+\Z")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Snippet(Struct, frozen=True, kw_only=True):
@@ -39,7 +42,7 @@ class Occurrence(Struct, frozen=True):
 class Matcher:
     """Finds the words of one query in many texts."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: RecallQuery) -> None:
         self._needles = _needles(query)
         self._phrases = [
             re.compile(r"\s+".join(map(re.escape, phrase.split()))) for phrase in query.phrases
@@ -102,7 +105,7 @@ class _Needle(Struct, frozen=True):
         return 1.0 if is_whole or not self.starts_words else _OTHER_FORM
 
 
-def list_terms(query: Query) -> list[tuple[tuple[str, ...], float]]:
+def list_terms(query: RecallQuery) -> list[tuple[tuple[str, ...], float]]:
     """Return what an index counts for each word that a `Matcher` finds, with its share.
 
     Parts of a name count less than the name.
@@ -112,7 +115,7 @@ def list_terms(query: Query) -> list[tuple[tuple[str, ...], float]]:
     return listed + [((part,), 0.35) for part in parts if ((part,), 1.0) not in listed]
 
 
-def _needles(query: Query) -> list[_Needle]:
+def _needles(query: RecallQuery) -> list[_Needle]:
     whole = [_whole_needle(term) for term in query.terms]
     rest = list_terms(query)[len(whole) :]
     return whole + [_part_needle(part) for (part,), _ in rest]
@@ -141,13 +144,19 @@ def _strip_accents(text: str) -> str:
     """Return `text` without accents, and with the same length."""
     if text.isascii():
         return text
-    table: dict[int, str] = {}
-    for char in set(text):
-        if not char.isascii():
-            bare = fold(char)
-            if len(bare) == 1 and bare != char:
-                table[ord(char)] = bare.upper() if char.isupper() and bare.isascii() else bare
-    return text.translate(table) if table else text
+    for char in set(_NOT_ASCII.findall(text)):
+        bare = _strip_accent(char)
+        if bare != char:
+            text = text.replace(char, bare)
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _strip_accent(char: str) -> str:
+    bare = fold(char)
+    if len(bare) != 1:
+        return char
+    return bare.upper() if char.isupper() and bare.isascii() else bare
 
 
 def best_window(
@@ -158,19 +167,23 @@ def best_window(
     Each word counts once per window, by its weight; of equal windows the shortest wins.
     """
     best = (0, 0, 0.0)
-    places = [0] * len(weights)
-    """Where each word occurred last."""
-    seen: dict[int, float] = {}
+    seen: dict[int, tuple[int, float]] = {}
+    """Where each word of the window occurred last and what it counts, the farthest back first."""
+    total = 0.0
     for one in occurrences:
-        seen[one.term] = weights[one.term] * one.weight
-        places[one.term] = one.start
-        for term in [term for term in seen if places[term] < one.start - size]:
-            del seen[term]
-        total = sum(seen.values())
-        if total >= best[2]:
-            first = min(places[term] for term in seen)
-            if total > best[2] or one.start - first < best[1] - best[0]:
-                best = (first, one.start, total)
+        start, worth = one.start, weights[one.term] * one.weight
+        before = seen.pop(one.term, None)
+        seen[one.term] = start, worth
+        first = next(iter(seen.values()))[0]
+        has_changed = before is None or before[1] != worth
+        while first < start - size:
+            del seen[next(iter(seen))]
+            first = next(iter(seen.values()))[0]
+            has_changed = True
+        if has_changed:
+            total = math.fsum(counted for _, counted in seen.values())
+        if total > best[2] or (total == best[2] and start - first < best[1] - best[0]):
+            best = (first, start, total)
     return best
 
 
@@ -241,7 +254,7 @@ def count_by_term(occurrences: Sequence[Occurrence], size: int) -> list[float]:
     return counts
 
 
-def excerpt_around(text: str, query: Query, *, chars: int = 240) -> str:
+def excerpt_around(text: str, query: RecallQuery, *, chars: int = 240) -> str:
     """Return the passage of `text` that shows the words of `query` best, in one line."""
     matcher = Matcher(query)
     found = matcher.find(text)

@@ -46,7 +46,7 @@ class Term(Struct, frozen=True):
     """The words of an identifier, a path or another name, each a pattern of its own."""
 
 
-class Query(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecallQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to look for. All filters must hold; entries with more and rarer words come first."""
 
     terms: tuple[Term, ...] = ()
@@ -64,10 +64,10 @@ class Query(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to look for."""
-        return self == Query()
+        return self == RecallQuery()
 
 
-def parse_query(text: str, *, now: float = 0.0, **filters: str) -> Query:
+def parse_query(text: str, *, now: float = 0.0, **filters: str) -> RecallQuery:
     """Return the query that `text` stands for.
 
     Args:
@@ -84,7 +84,7 @@ def parse_query(text: str, *, now: float = 0.0, **filters: str) -> Query:
     phrases = tuple(fold(" ".join(found.split())) for found in _PHRASE.findall(rest))
     exact = [phrase for phrase in phrases if split_terms(phrase)]
     terms = [*map(_make_term, exact), *_parse_terms(_PHRASE.sub(" ", rest))]
-    query = Query(terms=tuple(terms[:_MOST_TERMS]), phrases=tuple(exact))
+    query = RecallQuery(terms=tuple(terms[:_MOST_TERMS]), phrases=tuple(exact))
     for name, value in given.items():
         query = _set_filter(query, name, value, now)
     return query
@@ -136,7 +136,7 @@ def _exact(word: str) -> str:
     return word if word.isascii() else f"{word}*"
 
 
-def _set_filter(query: Query, name: str, value: str, now: float) -> Query:
+def _set_filter(query: RecallQuery, name: str, value: str, now: float) -> RecallQuery:
     match name:
         case "role":
             if value.lower() not in ROLES:

@@ -6,7 +6,6 @@ occur together and for exact names, near-identical texts as one hit.
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
@@ -24,7 +23,7 @@ from clew.context.recall.occurrences import (
     cut_snippets,
     list_terms,
 )
-from clew.context.recall.query import Query, Term, widen
+from clew.context.recall.query import RecallQuery, Term, widen
 from clew.context.recall.units import ReadEntry, Unit, read_units
 from clew.core.entries import Entry
 from clew.core.ids import EntryId, SessionId
@@ -56,7 +55,8 @@ _ROLE_WEIGHTS: Mapping[str, float] = MappingProxyType(
 )
 _SIZES = ((900, 2), (320, 3))
 """Characters and number of snippets: for the best hit, and for the others."""
-_DIGITS = re.compile(r"\d+")
+_DIGITS = b"0123456789"
+"""Texts that differ only in numbers are alike."""
 
 
 class IndexQuery(Struct, frozen=True, kw_only=True):
@@ -117,13 +117,15 @@ class Found(Struct, frozen=True, kw_only=True):
     """Words of the query that no entry contains."""
 
 
-def search_index(index: EntryIndex, query: Query, *, limit: int, skip: Iterable[int] = ()) -> Found:
+def search_index(
+    index: EntryIndex, query: RecallQuery, *, limit: int, skip: Iterable[int] = ()
+) -> Found:
     """Return the best hits for `query`, without those in the entries `skip`."""
     if query.is_empty:
         return Found()
     ranking = _Ranking(index, query)
     hits = ranking.hits(frozenset(skip), limit)
-    # The latest version of a file needs all of its edits, also those that look alike.
+    # The latest version of a file needs all of its edits, including those that look alike.
     folded = hits if query.latest else _fold_alike(hits)
     shown = [ranking.show(hit, best=place == 0) for place, hit in enumerate(folded[:limit])]
     return Found(hits=tuple(shown), total=len(folded), missing=ranking.missing)
@@ -132,7 +134,7 @@ def search_index(index: EntryIndex, query: Query, *, limit: int, skip: Iterable[
 class _Ranking:
     """Ranks the entries of one index by one query."""
 
-    def __init__(self, index: EntryIndex, query: Query) -> None:
+    def __init__(self, index: EntryIndex, query: RecallQuery) -> None:
         self._index, self._query = index, query
         self._matcher = Matcher(query)
         self._found: dict[int, Sequence[Occurrence]] = {}
@@ -274,7 +276,7 @@ def _reader(index: EntryIndex, session: int) -> ReadEntry:
     return lambda number: index.read(session, number)
 
 
-def _passes(unit: Unit, query: Query) -> bool:
+def _passes(unit: Unit, query: RecallQuery) -> bool:
     """Return whether a unit itself has what the filters ask for."""
     return (
         (not query.role or unit.role == query.role)
@@ -313,7 +315,8 @@ def _newest(group: Sequence[Hit]) -> Hit:
 
 
 def _signature(unit: Unit) -> frozenset[str]:
-    text = _DIGITS.sub("0", unit.text[:_COMPARED_CHARS])
+    data = unit.text[:_COMPARED_CHARS].encode("utf-8", "surrogatepass")
+    text = data.translate(None, _DIGITS).decode("utf-8", "surrogatepass")
     lines = text.splitlines()
     return frozenset([unit.role, *(lines if len(lines) > 3 else text.split())])
 

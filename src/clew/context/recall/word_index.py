@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from clew.context.recall.documents import Document, make_documents
-from clew.context.recall.query import Query
+from clew.context.recall.query import RecallQuery
 from clew.context.recall.search import Found, IndexQuery, Place, search_index
 from clew.core.entries import Entry
 
@@ -136,7 +136,7 @@ class ScopedIndex:
 
 
 def search_entries(
-    entries: Sequence[Entry], query: Query, *, limit: int = 20, skip: Iterable[int] = ()
+    entries: Sequence[Entry], query: RecallQuery, *, limit: int = 20, skip: Iterable[int] = ()
 ) -> Found:
     """Search entries that no store has indexed."""
     index = WordIndex()

@@ -186,7 +186,7 @@ def _speaker(message: Message) -> str:
 def _describe_background(body: TaskChanged | JobGroupChanged | CallStarted) -> str:
     match body:
         case TaskChanged(state=task, closed=closed, reported=reported):
-            what = "the model was told" if reported else "closed" if closed else task.status
+            what = "reported to the model" if reported else "closed" if closed else task.status
             return f"task {task.task_id} {one_line(task.label, 60)}: {what}"
         case JobGroupChanged(state=group):
             return f"job group {group.group_id}: {group.status}"
@@ -214,7 +214,7 @@ def _change(
             tokens = f", {body.tokens_before:,} → {body.tokens_after:,} tokens"
             return said + (tokens if body.tokens_before else "")
         case ReasoningDropped(targets=targets):
-            return f"the reasoning of {pluralize(len(targets), 'message')} is not sent any more"
+            return f"the reasoning of {pluralize(len(targets), 'message')} is no longer sent"
         case Cleared():
             return "the conversation was cleared"
         case Undone(target=target):

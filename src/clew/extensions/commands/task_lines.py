@@ -47,7 +47,7 @@ def _describe(task: TaskState, now: float, widest: int) -> str:
 
 
 def _find_detail(task: TaskState) -> str:
-    """Return what a task does or asks, or how it ended; empty if there is nothing to say."""
+    """Return what a task does or asks, or how it ended; empty if nothing is known."""
     if task.status.is_terminal:
         return task.error or next((line for line in task.result.splitlines() if line.strip()), "")
     return task.question or task.action or task.preview

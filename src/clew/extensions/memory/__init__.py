@@ -16,7 +16,7 @@ from clew.extensions.memory.facts import FACT_KINDS, Fact, FactKind
 from clew.extensions.memory.pending_facts import PendingFact, PendingMemoryStore
 from clew.extensions.memory.project import ProjectMemory
 from clew.extensions.memory.retrieval import MemoryPage, MemoryRetrievalService
-from clew.extensions.memory.store import ProjectMemoryStore, Topic
+from clew.extensions.memory.store import MemoryTopic, ProjectMemoryStore
 
 __all__ = [
     "FACT_KINDS",
@@ -31,10 +31,10 @@ __all__ = [
     "MemoryPolicyEvaluator",
     "MemoryReference",
     "MemoryRetrievalService",
+    "MemoryTopic",
     "PendingFact",
     "PendingMemoryStore",
     "PolicyDecision",
     "ProjectMemory",
     "ProjectMemoryStore",
-    "Topic",
 ]

@@ -33,7 +33,7 @@ from clew.extensions.memory.pending_facts import (
     pending_id,
 )
 from clew.extensions.memory.retrieval import MemoryPage, MemoryRetrievalService
-from clew.extensions.memory.store import INDEX, ProjectMemoryStore, Topic
+from clew.extensions.memory.store import INDEX, MemoryTopic, ProjectMemoryStore
 from clew.extensions.private_files import create_and_lock
 
 
@@ -82,7 +82,7 @@ class ProjectMemory:
         found = (*_problem_of(self._store.startup), *_problem_of(self._pending.all))
         return tuple(dict.fromkeys((*found, *self._store.problems())))
 
-    def topics(self) -> tuple[Topic, ...]:
+    def topics(self) -> tuple[MemoryTopic, ...]:
         """Return the topics by name; those that cannot be used have a `problem`.
 
         Raises:

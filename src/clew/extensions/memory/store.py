@@ -28,7 +28,7 @@ _MAX_NAMED = 5
 _BAD_NAME = "{} is not a valid name for a topic. Rename the file."
 
 
-class Topic(Struct, frozen=True, kw_only=True):
+class MemoryTopic(Struct, frozen=True, kw_only=True):
     """A file of facts about one subject."""
 
     name: str
@@ -75,7 +75,7 @@ class ProjectMemoryStore:
         """
         return decode_file(self._read(INDEX) or b"")
 
-    def topics(self) -> tuple[Topic, ...]:
+    def topics(self) -> tuple[MemoryTopic, ...]:
         """Return the topics by name; those that cannot be used have a `problem`.
 
         Raises:
@@ -103,7 +103,7 @@ class ProjectMemoryStore:
                 found += [] if _name_of(path) else [_BAD_NAME.format(shown)]
         return summarize_warnings(found, _MAX_NAMED, "topics cannot be used")
 
-    def pages(self) -> Iterator[tuple[Topic, str]]:
+    def pages(self) -> Iterator[tuple[MemoryTopic, str]]:
         """Yield the topics that can be used, each with its text.
 
         Raises:
@@ -195,7 +195,7 @@ class ProjectMemoryStore:
         except OSError as error:
             raise StoreUnavailable(f"{folder} cannot be listed: {error.strerror}.") from error
 
-    def _look(self, path: Path) -> tuple[Topic, str]:
+    def _look(self, path: Path) -> tuple[MemoryTopic, str]:
         shown = f"topics/{path.name}"
         name = _name_of(path)
         problem = "" if name else _BAD_NAME.format(shown)
@@ -204,7 +204,7 @@ class ProjectMemoryStore:
         except ClewError as error:
             text, problem = "", str(error)
         name = name or path.stem
-        return Topic(name=name, path=shown, facts=count_facts(text), problem=problem), text
+        return MemoryTopic(name=name, path=shown, facts=count_facts(text), problem=problem), text
 
 
 def _name_of(path: Path) -> str:

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.errors import ConfigError
-from clew.extensions.plugins.content import LIMITS, Limits, Quota, check_link, show
+from clew.extensions.plugins.content import LIMITS, PluginLimits, Quota, check_link, show
 from clew.extensions.plugins.manifest import MANIFEST, PART_FOLDERS
 
 _CHUNK = 1 << 16
@@ -59,7 +59,7 @@ class _Member(Struct, frozen=True, kw_only=True):
     open: Callable[[], IO[bytes]]
 
 
-def unpack(archive: Path, target: Path, *, limits: Limits = LIMITS) -> None:
+def unpack(archive: Path, target: Path, *, limits: PluginLimits = LIMITS) -> None:
     """Unpack an archive into a new folder.
 
     Args:
@@ -93,7 +93,7 @@ def find_top(folder: Path) -> Path:
 
 
 @contextmanager
-def _open_members(archive: Path, limits: Limits) -> Iterator[Iterator[_Member]]:
+def _open_members(archive: Path, limits: PluginLimits) -> Iterator[Iterator[_Member]]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as opened:
             yield _list_zip(opened)
@@ -116,7 +116,7 @@ class _BoundedStream:
     A few bytes can unpack to a header of any size, which tarfile reads whole.
     """
 
-    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limits: Limits) -> None:
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limits: PluginLimits) -> None:
         self._stream = stream
         blocks = 8 * tarfile.BLOCKSIZE
         self._end = limits.bytes + limits.files * blocks + tarfile.RECORDSIZE

@@ -15,6 +15,7 @@ from clew.extensions.plugins.summary import (
     describe_hook,
     describe_server,
     join_names,
+    list_allowed,
     summarize,
 )
 from clew.hooks.settings import Hook
@@ -31,8 +32,8 @@ class SummaryChange(Struct, frozen=True, kw_only=True):
     files: int = 0
     """How many files changed."""
     must_ask: bool = False
-    """True when it runs programs, and anything but the text of its skills, commands and agents
-    has changed."""
+    """True when its skills or commands do more without asking, or when it runs programs, and
+    anything but the text of its skills, commands and agents has changed."""
 
 
 def compare(old: Plugin, new: Plugin, files: FileChanges) -> SummaryChange:
@@ -53,6 +54,8 @@ def compare(old: Plugin, new: Plugin, files: FileChanges) -> SummaryChange:
     removed += [
         line for key, line in before.items() if key not in after and line not in after.values()
     ]
+    allowed = [one for one in list_allowed(new) if one not in list_allowed(old)]
+    added += (f"without asking, while you run it: {one}" for one in allowed)
     if old.name != new.name:
         added.append(f"the name {new.name}, instead of {old.name}")
     unexplained = files.differ and not files.paths
@@ -62,7 +65,7 @@ def compare(old: Plugin, new: Plugin, files: FileChanges) -> SummaryChange:
         removed=tuple(removed),
         scripts=tuple(map(show, scripts)),
         files=len(files.paths),
-        must_ask=old.name != new.name or (bool(after) and asks),
+        must_ask=old.name != new.name or bool(allowed) or (bool(after) and asks),
     )
 
 

@@ -24,7 +24,7 @@ GENERATED: Final = frozenset({"__pycache__", "node_modules", ".venv"})
 """Folders that the programs of a plugin make for themselves when they run."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class PluginLimits(Struct, frozen=True, kw_only=True):
     """How much a plugin may contain."""
 
     files: int = 20_000
@@ -33,7 +33,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     depth: int = 40
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = PluginLimits()
 
 
 class FileChanges(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class FileChanges(Struct, frozen=True, kw_only=True):
 class Quota:
     """Counts what is written, and refuses what exceeds the limits."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: PluginLimits = LIMITS) -> None:
         self.limits = limits
         self._files = 0
         self._bytes = 0
@@ -89,7 +89,7 @@ def show(name: str) -> str:
     return sanitize_line(os.fsencode(name).decode("utf-8", "replace"), 200)
 
 
-def copy_tree(source: Path, target: Path, *, root: Path, limits: Limits = LIMITS) -> None:
+def copy_tree(source: Path, target: Path, *, root: Path, limits: PluginLimits = LIMITS) -> None:
     """Copy the folder of a plugin; version control is left out.
 
     A link inside the folder stays a link. One that leads elsewhere in `root` is replaced by what
@@ -188,7 +188,9 @@ def check_link(name: str, target: str) -> None:
         raise ConfigError(f"{show(name)} is a link that leads out of the plugin, to {show(target)}")
 
 
-def compute_hash(folder: Path, *, ignored: Collection[str] = (), limits: Limits = LIMITS) -> str:
+def compute_hash(
+    folder: Path, *, ignored: Collection[str] = (), limits: PluginLimits = LIMITS
+) -> str:
     """Return a hash of the names, contents, links and permissions to execute in a folder.
 
     Args:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from clew.context.estimate import text_units
 from clew.extensions.agent_definitions import AgentDefinition
 from clew.extensions.agent_discovery import format_agent_list
-from clew.extensions.plugins.manifest import Manifest, PluginProblem
+from clew.extensions.plugins.manifest import PluginManifest, PluginProblem
 from clew.extensions.skills import Skill, format_skill_list
 from clew.hooks.settings import HookTable
 
@@ -66,7 +66,7 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     root: Path
     """The folder of the plugin."""
-    manifest: Manifest
+    manifest: PluginManifest
     contribution: Contribution
 
     @property

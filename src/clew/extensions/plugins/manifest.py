@@ -22,7 +22,7 @@ from clew.extensions.discovery import Refused, read_whole
 MANIFEST = Path(".claude-plugin", "plugin.json")
 """Where the manifest is in the folder of a plugin."""
 PART_FOLDERS = ("skills", "commands", "agents", "hooks")
-"""The folders of which a plugin without a manifest has at least one."""
+"""A plugin without a manifest has at least one of these folders."""
 MAX_PATHS = 200
 """Paths that one field may list."""
 
@@ -98,7 +98,7 @@ class CommandFile(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     argument_hint: str = ""
 
 
-class Manifest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class PluginManifest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a plugin says about itself. Paths are relative to its folder, and not checked yet."""
 
     name: str
@@ -136,7 +136,7 @@ class Manifest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 class ParsedManifest(Struct, frozen=True, kw_only=True):
     """A manifest, and the fields in it that are ignored."""
 
-    manifest: Manifest
+    manifest: PluginManifest
     problems: tuple[PluginProblem, ...] = ()
 
 
@@ -197,7 +197,7 @@ def parse_manifest(document: Mapping[str, Any], *, where: str) -> ParsedManifest
     if isinstance(commands, dict):
         named = _named_commands(commands, where)
         commands = ()
-    manifest = Manifest(
+    manifest = PluginManifest(
         name=check_name(document.get("name"), where=where),
         version=text("version"),
         display_name=text("displayName"),
@@ -234,7 +234,7 @@ def check_name(name: object, *, where: str) -> str:
     return name
 
 
-def merge_manifests(own: Manifest, listed: Manifest, *, strict: bool) -> Manifest:
+def merge_manifests(own: PluginManifest, listed: PluginManifest, *, strict: bool) -> PluginManifest:
     """Return the manifest of a plugin that a marketplace describes too.
 
     Args:
@@ -266,7 +266,7 @@ def merge_manifests(own: Manifest, listed: Manifest, *, strict: bool) -> Manifes
     )
 
 
-def _fill(first: Manifest, second: Manifest) -> Manifest:
+def _fill(first: PluginManifest, second: PluginManifest) -> PluginManifest:
     """Return the first manifest with the second one's texts where it has none."""
     texts = ("version", "display_name", "description", "homepage", "repository", "license")
     found = {name: getattr(first, name) or getattr(second, name) for name in texts}

@@ -20,7 +20,7 @@ from clew.extensions.plugins.marketplace import (
 )
 from clew.extensions.plugins.registry import (
     KnownMarketplace,
-    Registry,
+    PluginRegistry,
     drop_marketplace,
     make_id,
     put_marketplace,
@@ -69,7 +69,7 @@ class Marketplaces:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._registry = Registry(folder)
+        self._registry = PluginRegistry(folder)
         self._storage = PluginStorage(folder)
         self._lists = folder / "marketplaces"
 

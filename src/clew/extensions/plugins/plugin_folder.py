@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.extensions.discovery import Refused, read_whole
-from clew.extensions.plugins.manifest import MANIFEST, Manifest, PluginProblem, ProblemKind
+from clew.extensions.plugins.manifest import MANIFEST, PluginManifest, PluginProblem, ProblemKind
 
 
 def resolve_path(root: Path, text: str) -> Path | PluginProblem:
@@ -33,7 +33,7 @@ def resolve_path(root: Path, text: str) -> Path | PluginProblem:
 class PluginFolder:
     """Reads from the folder of one plugin and collects what cannot be used."""
 
-    def __init__(self, root: Path, manifest: Manifest) -> None:
+    def __init__(self, root: Path, manifest: PluginManifest) -> None:
         self.root = root
         """The real path."""
         self.manifest = manifest

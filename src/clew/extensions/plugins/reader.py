@@ -24,8 +24,8 @@ from clew.extensions.plugins.json_parts import read_plugin_hooks, read_servers
 from clew.extensions.plugins.manifest import (
     MANIFEST,
     PART_FOLDERS,
-    Manifest,
     PluginError,
+    PluginManifest,
     PluginProblem,
     check_name,
     merge_manifests,
@@ -44,7 +44,7 @@ def read_plugin(
     *,
     name: str = "",
     called: str = "",
-    listed: Manifest | None = None,
+    listed: PluginManifest | None = None,
     strict: bool = True,
 ) -> Plugin:
     """Read a plugin; blocks.
@@ -102,11 +102,11 @@ def read_listed(
 
 
 def _find_manifest(
-    root: Path, name: str, listed: Manifest | None, *, strict: bool
-) -> tuple[Manifest, Sequence[PluginProblem]]:
+    root: Path, name: str, listed: PluginManifest | None, *, strict: bool
+) -> tuple[PluginManifest, Sequence[PluginProblem]]:
     parsed = read_manifest(root)
     if parsed is None:
-        return listed or Manifest(name=check_name(name or root.name, where=str(root))), ()
+        return listed or PluginManifest(name=check_name(name or root.name, where=str(root))), ()
     if listed is None:
         return parsed.manifest, parsed.problems
     return merge_manifests(parsed.manifest, listed, strict=strict), parsed.problems

@@ -1,7 +1,7 @@
 """The folders of installed plugins: each is named by the hash of its content.
 
 A plugin is fetched into a folder for work in progress, and renamed when it is complete: an
-interrupted installation leaves nothing that could be loaded. What nobody uses any more is removed
+interrupted installation leaves nothing that could be loaded. Unused versions are removed
 after a week, because open sessions may still run programs from it.
 """
 

@@ -17,7 +17,7 @@ from clew.hooks.settings import Hook
 from clew.tools.mcp.config import find_transport, list_variables
 
 _MAX_LINE = 1_000
-"""Characters of a command line; how many follow is said."""
+"""Characters of a command line that are shown."""
 _MAX_NAMES = 30
 _OWN_VARIABLES = frozenset({"CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "CLAUDE_PROJECT_DIR"})
 _MAX_WARNINGS = 8
@@ -36,6 +36,8 @@ class PluginSummary(Struct, frozen=True, kw_only=True):
     """Each with its event and its command line."""
     servers: tuple[str, ...] = ()
     """Each with its name and its command line or address."""
+    allows: tuple[str, ...] = ()
+    """Calls that a skill or command makes without asking while the user runs it."""
     prompt_tokens: int = 0
     """About how many tokens it adds to every request."""
     warnings: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ def summarize(plugin: Plugin) -> PluginSummary:
         agents=_shorten(plugin.name, (one.name for one in parts.agents)),
         hooks=tuple(describe_hook(hook) for hook in parts.hooks.hooks),
         servers=tuple(describe_server(one) for one in parts.servers),
+        allows=list_allowed(plugin),
         prompt_tokens=parts.prompt_tokens,
         warnings=_describe_warnings(parts),
     )
@@ -77,6 +80,9 @@ def format_summary(summary: PluginSummary) -> list[str]:
         if rows:
             lines.append(f"  {pluralize(len(rows), word)}, which can run programs:")
             lines += (f"    {row}" for row in rows)
+    if summary.allows:
+        lines.append("  while you run them, these do not ask:")
+        lines += (f"    {row}" for row in summary.allows)
     if summary.prompt_tokens:
         lines.append(f"  about {pluralize(summary.prompt_tokens, 'token')} in every request")
     if summary.servers:
@@ -94,13 +100,26 @@ def _format_warnings(warnings: Sequence[str]) -> list[str]:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names as a list for people; how many are left out is said."""
+    """Return a list of names, and how many are left out."""
     more = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" … and {more:,} more" if more > 0 else "")
 
 
 def _shorten(plugin: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sanitize_line(name.removeprefix(f"{plugin}:"), 100) for name in names)
+
+
+def list_allowed(plugin: Plugin) -> tuple[str, ...]:
+    """Return what each skill and command may do without a question: its `allowed-tools`.
+
+    The folder of the plugin has another path in every version, so it is named by its variable.
+    """
+    root = str(plugin.root)
+    return tuple(
+        _cut(f"/{one.name}: {', '.join(one.allowed_tools)}".replace(root, "${CLAUDE_PLUGIN_ROOT}"))
+        for one in plugin.contribution.callable_skills
+        if one.allowed_tools and one.user_invocable
+    )
 
 
 def describe_hook(hook: Hook) -> str:

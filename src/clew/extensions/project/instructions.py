@@ -159,8 +159,8 @@ def _is_from_another_user(folder: Path, real: Path, roots: InstructionRoots) -> 
     if folder.is_relative_to(roots.project):
         return False
     try:
-        anybody = folder.stat().st_mode & stat.S_IWOTH
-        return bool(anybody) and real.stat().st_uid not in (0, os.getuid())
+        writable = folder.stat().st_mode & stat.S_IWOTH
+        return bool(writable) and real.stat().st_uid not in (0, os.getuid())
     except OSError:
         return True
 

@@ -38,7 +38,7 @@ class Field(Struct, frozen=True):
     stop: int
 
 
-class Document:
+class TaskDocument:
     """The lines of a Markdown file, with its metadata and headings."""
 
     def __init__(self, text: str) -> None:
@@ -146,7 +146,7 @@ class Document:
 
 def set_status(text: str, status: str) -> str:
     """Return the text with a new status; a status is added if there was none."""
-    document = Document(text)
+    document = TaskDocument(text)
     lines, end = document.lines, document.end
     if found := document.field("status"):
         line = lines[found.place]
@@ -161,7 +161,7 @@ def set_status(text: str, status: str) -> str:
 
 def add_progress(text: str, message: str, date: str) -> str:
     """Return the text with an entry below a date in the section `Progress`."""
-    document = Document(text)
+    document = TaskDocument(text)
     section = document.find(_PROGRESS)
     if section is None:
         new = ("## Progress", "", f"### {date}", "", f"- {message}")
@@ -176,7 +176,7 @@ def add_progress(text: str, message: str, date: str) -> str:
     return "".join([*before, f"- {message}{document.end}", *document.lines[last + 1 :]])
 
 
-def _with_metadata(document: Document, line: str) -> list[str]:
+def _with_metadata(document: TaskDocument, line: str) -> list[str]:
     lines, end = document.lines, document.end
     header = frozenset(document.header())
     for place in sorted(header):
@@ -191,7 +191,7 @@ def _with_metadata(document: Document, line: str) -> list[str]:
     return [f"{mark}{line}{end}", *_gap(rest, end), *rest]
 
 
-def _with_block(document: Document, place: int, *new: str) -> str:
+def _with_block(document: TaskDocument, place: int, *new: str) -> str:
     """Return the text with `new` lines before `place`, and blank lines around them."""
     end = document.end
     while place and not document.lines[place - 1].strip():

@@ -16,7 +16,7 @@ from msgspec import Struct
 from clew.core.errors import ClewError, ConfigError
 from clew.extensions.private_files import lock_folder, read_bounded, resolve_inside, write_private
 from clew.extensions.project.facts import read_branch as branch_of
-from clew.extensions.project.task_document import Document, add_progress, set_status
+from clew.extensions.project.task_document import TaskDocument, add_progress, set_status
 from clew.extensions.text_lists import summarize_warnings
 
 SettableStatus: TypeAlias = Literal["todo", "in-progress", "blocked", "completed"]
@@ -127,7 +127,7 @@ def find_tasks(cwd: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
 
 def parse_task(text: str, *, path: str) -> Task:
     """Parse the text of a task file."""
-    document = Document(text)
+    document = TaskDocument(text)
     return Task(
         path=path,
         title=_short(document.value("title") or document.title() or Path(path).stem, _MAX_FIELD),

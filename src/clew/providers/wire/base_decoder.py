@@ -51,7 +51,7 @@ class Decoder(Protocol):
         ...
 
 
-class Framing(Protocol):
+class StreamFraming(Protocol):
     """Splits the bytes of one response into events, at any chunk boundaries."""
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:

@@ -1,4 +1,4 @@
-"""`Access`: the middlewares that stand before every route, and what they share."""
+"""`AccessControl`: the middlewares that stand before every route, and what they share."""
 
 import logging
 import time
@@ -52,7 +52,7 @@ def record_session(request: web.Request, session_id: str) -> None:
     request[_SESSION] = session_id
 
 
-class Access:
+class AccessControl:
     """Decides about every request before a route sees it, and records what came of it.
 
     Call `install` on the application, give `guard` to `loop.create_server`, and call `close` at
@@ -102,7 +102,7 @@ class Access:
             "max_field_size": limits.max_header,
             "max_line_size": limits.max_header,
             "lingering_time": _LINGER_SECONDS,
-            # A small body can unpack to gigabytes, and aiohttp unpacks before anybody asks.
+            # A small body can unpack to gigabytes, and aiohttp unpacks it unasked.
             "auto_decompress": False,
             "logger": _make_logger(),
         }

@@ -2,7 +2,7 @@
 
 A client needs no token to open a connection. So when all places are taken, the connection that
 waits longest for its first accepted request is closed, and the new one gets its place: thousands
-of idle connections lock nobody out.
+of idle connections lock no client out.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import cast
 from aiohttp import web
 
 from clew.core.errors import ServerBusy
-from clew.server.access.options import Limits
+from clew.server.access.options import RequestLimits
 from clew.server.access.refusals import format_refusal
 
 _OTHER_FILES = 1_024
@@ -25,7 +25,9 @@ _FEWEST = 64
 class ConnectionGuard:
     """Makes the protocols of a server's connections; give it to `loop.create_server`."""
 
-    def __init__(self, make_protocol: Callable[[], asyncio.Protocol], limits: Limits) -> None:
+    def __init__(
+        self, make_protocol: Callable[[], asyncio.Protocol], limits: RequestLimits
+    ) -> None:
         """Guard the connections of a server.
 
         Args:

@@ -39,7 +39,7 @@ HEADERS = {
 async def add_headers(_: web.BaseRequest, response: web.StreamResponse) -> None:
     """Add the headers to an answer before it is sent: a callback of `on_response_prepare`.
 
-    What is not told to be stored is not stored: answers hold conversations.
+    Answers contain conversations, so nothing is stored unless a route allows it.
     """
     response.headers.update(HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")

@@ -1,4 +1,4 @@
-"""What the access part of the server is told: `AccessOptions`, `Limits`."""
+"""Options of the server's access checks: `AccessOptions`, `RequestLimits`."""
 
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
@@ -12,7 +12,7 @@ PUBLIC_FOLDERS = ("/page/",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RequestLimits:
     """How much a client may ask for."""
 
     max_body: int = 32 << 20
@@ -56,4 +56,4 @@ class AccessOptions:
     """Paths that need no token."""
     public_folders: tuple[str, ...] = PUBLIC_FOLDERS
     """Starts of paths that need no token: the files of the page."""
-    limits: Limits = Limits()
+    limits: RequestLimits = RequestLimits()

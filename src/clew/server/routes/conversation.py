@@ -13,7 +13,7 @@ from clew.sdk.event_reader import read_events
 from clew.server.access.headers import EVENT_STREAM
 from clew.server.errors import RequestError
 from clew.server.event_stream import EventResponse, ends_run
-from clew.server.method_route import SESSION_ERRORS, SessionParams, make_method_route
+from clew.server.method_route import SESSION_ERRORS, SessionPath, make_method_route
 from clew.server.route import JSON, AnyRoute, Call, Example, Route
 from clew.server.websocket import serve_socket
 
@@ -33,7 +33,7 @@ class Cancelled(Struct, frozen=True, kw_only=True):
     cancelled: bool
 
 
-class EventsParams(SessionParams, frozen=True, kw_only=True):
+class EventsParams(SessionPath, frozen=True, kw_only=True):
     """Where a stream of events begins."""
 
     after: int | None = None
@@ -43,14 +43,14 @@ class EventsParams(SessionParams, frozen=True, kw_only=True):
     """False for a client that only watches."""
 
 
-class SocketParams(SessionParams, frozen=True, kw_only=True):
+class SocketParams(SessionPath, frozen=True, kw_only=True):
     """Where the events of a WebSocket begin."""
 
     after: int | None = None
     """A sequence number; without it, events are sent when the client subscribes."""
 
 
-async def _submit(call: Call[SessionParams, PromptInput]) -> object:
+async def _submit(call: Call[SessionPath, PromptInput]) -> object:
     async with call.service.sessions.use(call.params.session_id) as live:
         if not call.wants_stream:
             return Accepted(run_id=await live.client.submit(call.body))
@@ -63,7 +63,7 @@ async def _submit(call: Call[SessionParams, PromptInput]) -> object:
         return stream.response
 
 
-async def _cancel_queue(call: Call[SessionParams, Any]) -> Cancelled:
+async def _cancel_queue(call: Call[SessionPath, Any]) -> Cancelled:
     async with call.service.sessions.use(call.params.session_id) as live:
         return Cancelled(cancelled=await live.client.cancel_queue())
 
@@ -102,7 +102,7 @@ CONVERSATION_ROUTES: tuple[AnyRoute, ...] = (
         path=f"{_S}/prompts",
         summary="Submit a prompt; as an event stream, follow its run to the end.",
         handle=_submit,
-        params=SessionParams,
+        params=SessionPath,
         body=PromptInput,
         result=Accepted,
         status=202,
@@ -111,69 +111,51 @@ CONVERSATION_ROUTES: tuple[AnyRoute, ...] = (
         example=Example(body={"text": "What is in this folder?"}),
     ),
     make_method_route(
-        "POST",
-        f"{_S}/lines",
         "execute",
         summary="Carry out a line as typed: a prompt, a /command, or ! and a shell command.",
         example=Example(body={"line": "/context"}),
     ),
-    make_method_route(
-        "POST", f"{_S}/abort", "abort", summary="Abort the run, and cancel the prompt that waits."
-    ),
+    make_method_route("abort", summary="Abort the run, and cancel the prompt that waits."),
     Route(
         method="DELETE",
         path=f"{_S}/queue",
         summary="Cancel the prompt that waits.",
         handle=_cancel_queue,
-        params=SessionParams,
+        params=SessionPath,
         result=Cancelled,
         errors=SESSION_ERRORS,
     ),
     make_method_route(
-        "POST",
-        f"{_S}/answers",
         "answer",
         summary="Answer a permission request; the first answer counts.",
         example=Example(body={"request_id": "{request_id}", "approval": "once"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/model",
         "set_model",
         summary="Continue with another model: NAME, or PROVIDER/NAME.",
         example=Example(body={"name": "{model}"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/mode",
         "set_mode",
         summary="Change the permission mode.",
         example=Example(body={"mode": "plan"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/name",
         "set_name",
         summary="Name the session.",
         example=Example(body={"name": "parser"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/language",
         "set_language",
         summary="Have the model answer in another language; empty for any.",
         example=Example(body={"language": "French"}),
     ),
     make_method_route(
-        "GET",
-        f"{_S}/paths",
         "complete_path",
-        summary="Complete what was typed behind an @ in a prompt.",
+        summary="Complete what was typed after an @ in a prompt.",
         example=Example(query={"fragment": "re", "limit": "5"}),
     ),
     make_method_route(
-        "GET",
-        f"{_S}/history",
         "history",
         summary="Read the history, a page at a time.",
         example=Example(query={"after": "0", "limit": "20"}),

@@ -24,7 +24,7 @@ from clew.sdk.session_admin import (
     load_transcript,
 )
 from clew.server.errors import RequestError
-from clew.server.method_route import SESSION_ERRORS, SessionParams
+from clew.server.method_route import SESSION_ERRORS, SessionPath
 from clew.server.route import AnyRoute, Call, Example, NoFields, Route
 from clew.server.service import Service
 
@@ -51,14 +51,14 @@ class SearchParams(Struct, frozen=True, kw_only=True):
     limit: _Limit = 20
 
 
-class DeleteParams(SessionParams, frozen=True, kw_only=True):
+class DeleteParams(SessionPath, frozen=True, kw_only=True):
     """Which session is deleted."""
 
     force: bool = False
     """Also while clients use it."""
 
 
-class ExportParams(SessionParams, frozen=True, kw_only=True):
+class ExportParams(SessionPath, frozen=True, kw_only=True):
     """How a session is exported."""
 
     format: Literal["markdown", "json"] = "markdown"
@@ -93,17 +93,17 @@ async def _create(call: Call[NoFields, SessionRequest]) -> SessionSnapshot:
         return await live.client.snapshot()
 
 
-async def _open(call: Call[SessionParams, Any]) -> SessionSnapshot:
+async def _open(call: Call[SessionPath, Any]) -> SessionSnapshot:
     async with call.service.sessions.use(call.params.session_id) as live:
         return await live.client.snapshot()
 
 
-async def _close(call: Call[SessionParams, Any]) -> None:
+async def _close(call: Call[SessionPath, Any]) -> None:
     if not await call.service.sessions.close(call.params.session_id):
         await call.service.sessions.stores.find(call.params.session_id)
 
 
-async def _fork(call: Call[SessionParams, ForkSession]) -> SessionSnapshot:
+async def _fork(call: Call[SessionPath, ForkSession]) -> SessionSnapshot:
     sessions, body = call.service.sessions, call.body
     found = await sessions.stores.find(call.params.session_id)
     last = found.record.entries
@@ -208,7 +208,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         path=_S,
         summary="Open a session and take a snapshot of it.",
         handle=_open,
-        params=SessionParams,
+        params=SessionPath,
         result=SessionSnapshot,
         errors=SESSION_ERRORS,
     ),
@@ -217,7 +217,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         path=f"{_S}/resume",
         summary="Open a session and take a snapshot of it; the same as GET.",
         handle=_open,
-        params=SessionParams,
+        params=SessionPath,
         result=SessionSnapshot,
         errors=SESSION_ERRORS,
     ),
@@ -226,7 +226,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         path=f"{_S}/fork",
         summary="Copy a session, all of it or up to an entry, and open the copy.",
         handle=_fork,
-        params=SessionParams,
+        params=SessionPath,
         body=ForkSession,
         result=SessionSnapshot,
         status=201,
@@ -249,7 +249,7 @@ SESSION_ROUTES: tuple[AnyRoute, ...] = (
         path=f"{_S}/close",
         summary="Stop serving a session: abort what runs and close it; it stays stored.",
         handle=_close,
-        params=SessionParams,
+        params=SessionPath,
         errors=SESSION_ERRORS,
     ),
     Route(

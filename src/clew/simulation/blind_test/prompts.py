@@ -1,4 +1,4 @@
-"""What the model is told as writer, as reader and as grader."""
+"""The prompts of the model as writer, reader and grader."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

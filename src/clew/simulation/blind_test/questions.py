@@ -76,7 +76,7 @@ def plan_questions(count: int, *, pieces: int, most: int) -> list[QuestionTask]:
     """Divide `count` questions between the pieces of a text.
 
     The questions are spread over the whole text. The goal is asked about at the beginning, the
-    state and the next step at the end, where nothing changes them any more.
+    state and the next step at the end, where nothing changes them later.
 
     Args:
         count: The number of questions.

@@ -86,10 +86,17 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
         except ToolFailure as error:
             return failure(str(error))
 
+    bash.find_problem = _find_problem
     if options.sandbox.active:
         words = f"{bash.spec.description} {options.sandbox.describe()}"
         bash.spec = replace(bash.spec, description=words)
     return bash
+
+
+def _find_problem(command: str, **_: object) -> str:
+    if not command.strip():
+        return "The command is empty."
+    return "The command has a null character." if "\0" in command else ""
 
 
 async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOutput:

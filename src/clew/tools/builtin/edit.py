@@ -22,6 +22,7 @@ from clew.tools.builtin.files import (
     ToolFailure,
     decode,
     failure,
+    find_bad_path,
     load,
     resolve,
     split_lines,
@@ -115,7 +116,18 @@ def edit_tool(ledger: FileLedger) -> Tool:
 
     edit.restores_secrets = True
     edit.find_failure = partial(_find_failure, ledger)
+    edit.find_problem = _find_problem
     return edit
+
+
+def _find_problem(file_path: str, old_string: str, new_string: str, **_: object) -> str:
+    """Say why an edit cannot succeed, whatever the file has."""
+    old = old_string.replace("\r\n", "\n")
+    if not old:
+        return "old_string is empty. To create a file, use Write."
+    if old == new_string.replace("\r\n", "\n"):
+        return "old_string and new_string are the same."
+    return find_bad_path(file_path)
 
 
 def _find_failure(
@@ -196,11 +208,9 @@ def apply(file: RedactedText, text: str, change: EditRequest) -> tuple[str, list
         ToolFailure: The old text is empty, missing, or occurs more than once, or it is not
             certain which secret a mark in the new text stands for.
     """
+    if problem := _find_problem(change.path, change.old, change.new):
+        raise ToolFailure(problem)
     old = change.old.replace("\r\n", "\n")
-    if not old:
-        raise ToolFailure("old_string is empty. To create a file, use Write.")
-    if old == change.new.replace("\r\n", "\n"):
-        raise ToolFailure("old_string and new_string are the same.")
     found = _find_old(file, old) if change.old_has_mark else _find_exactly(text, old)
     if not found:
         raise ToolFailure(f"old_string is not in {change.path}. {describe_near_misses(text, old)}")

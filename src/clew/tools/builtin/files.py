@@ -72,6 +72,13 @@ def resolve(path: str, context: ToolContext) -> Path:
     return real
 
 
+def find_bad_path(path: str) -> str:
+    """Say why no file can have this path, or return an empty text."""
+    if not path:
+        return "file_path is empty."
+    return "file_path has a null character." if "\0" in path else ""
+
+
 def failure(text: str) -> ToolOutput:
     """Return the output of a call that failed."""
     return ToolOutput(text=text, failed=True)

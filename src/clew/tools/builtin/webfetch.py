@@ -5,6 +5,7 @@ The content of a page is marked as information that is not an instruction.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from clew.tools.builtin.files import failure
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 from clew.tools.web.protocol import PUBLIC_INTERNET, FetchLimits, WebResponse, mark_untrusted
-from clew.tools.web.urls import UrlRefused, parse_url
+from clew.tools.web.urls import UrlRefused, check_url, parse_url
 
 CACHE_SECONDS: Final = 15 * 60.0
 MAX_CACHED_CHARS: Final = 20_000_000
@@ -108,6 +109,7 @@ class _WebFetch:
         self._tool = tool(
             name="WebFetch", risk=Risk.INSPECT, target="url", kind=TargetKind.ADDRESS
         )(web_fetch)
+        self._tool.find_problem = partial(_find_problem, limits)
         self.spec = self._tool.spec
 
     def access(self, arguments: dict[str, Any], context: ToolContext) -> Access:
@@ -118,9 +120,21 @@ class _WebFetch:
         except UrlRefused:
             return access
 
+    def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
+        """Return the failure of a URL that is never fetched, or None."""
+        return self._tool.check(arguments)
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         """Fetch the URL."""
         return await self._tool.run(arguments, context)
+
+
+def _find_problem(limits: FetchLimits, url: str) -> str:
+    try:
+        check_url(parse_url(url), allow_private=limits.allow_private)
+    except UrlRefused as error:
+        return str(error)
+    return ""
 
 
 async def _fetch(url: str, limits: FetchLimits, cache: ResponseCache) -> ToolOutput:

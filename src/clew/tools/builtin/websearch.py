@@ -15,7 +15,7 @@ from clew.tools.web.protocol import (
     SearchBackend,
     SearchFailed,
     SearchQuery,
-    SearchResult,
+    WebSearchResult,
     mark_untrusted,
 )
 
@@ -95,8 +95,8 @@ def _domain(text: str) -> str:
     return found[1]
 
 
-def _format_results(query: SearchQuery, found: Sequence[SearchResult]) -> ToolOutput:
-    unique: dict[str, SearchResult] = {}
+def _format_results(query: SearchQuery, found: Sequence[WebSearchResult]) -> ToolOutput:
+    unique: dict[str, WebSearchResult] = {}
     for each in found:
         if each.url and query.admits(each.url):
             unique.setdefault(each.url, each)

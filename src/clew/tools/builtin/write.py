@@ -11,7 +11,15 @@ import anyio.to_thread
 from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
-from clew.tools.builtin.files import TextFile, ToolFailure, decode, failure, load, resolve
+from clew.tools.builtin.files import (
+    TextFile,
+    ToolFailure,
+    decode,
+    failure,
+    find_bad_path,
+    load,
+    resolve,
+)
 from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.redaction_marks import has_mark, hide_file, list_secrets, restore_secrets
 from clew.tools.function import tool
@@ -45,6 +53,7 @@ def write_tool(ledger: FileLedger) -> Tool:
 
     write.restores_secrets = True
     write.find_failure = find_failure
+    write.find_problem = lambda file_path, **_: find_bad_path(file_path)
     return write
 
 
@@ -81,6 +90,9 @@ def _read_current(
 ) -> bytes | None:
     try:
         if not path.exists():
+            above = next(each for each in path.parents if each.exists())
+            if not above.is_dir():
+                raise ToolFailure(f"{file_path} cannot be written: {above} is not a folder.")
             return None
     except (OSError, ValueError) as error:
         raise ToolFailure(f"{file_path} cannot be written: {error}.") from error

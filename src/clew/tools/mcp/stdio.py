@@ -5,6 +5,7 @@ keeps the end of standard error for reports, and leaves no process of the group 
 """
 
 import os
+import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -24,9 +25,20 @@ from clew.tools.mcp.config import ServerConfig
 MAX_MESSAGE = 16_000_000
 """Bytes of one message; a server that sends a longer one is cut off."""
 _MAX_STDERR = 4_000
+_SHOWN_LINES = 10
+_INHERITED = frozenset(DEFAULT_INHERITED_ENV_VARS) | {
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+}
+_PROXIES = frozenset({"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"})
 _EXIT_GRACE = 1.0
 """Seconds for a server to end when its input is closed, and again after SIGTERM."""
 _POLL = 0.02
+_PACKAGES = {"uvx": "uv", "uv": "uv", "npx": "Node.js", "node": "Node.js", "docker": "Docker"}
+"""Where programs come from that many servers are started with."""
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -43,15 +55,22 @@ class ErrorTail:
         self._data = (self._data + chunk)[-_MAX_STDERR:]
 
     @property
-    def last_line(self) -> str:
-        """The last line that is not empty."""
-        lines = sanitize(self._data.decode("utf-8", "replace")).strip().splitlines()
-        return lines[-1].strip() if lines else ""
+    def last_lines(self) -> tuple[str, ...]:
+        """The last lines that are not empty."""
+        lines = sanitize(self._data.decode("utf-8", "replace")).splitlines()
+        return tuple(line.rstrip() for line in lines if line.strip())[-_SHOWN_LINES:]
 
 
 def choose_environment(environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a server: a few harmless ones, and those of its configuration."""
-    kept = {key: environ[key] for key in DEFAULT_INHERITED_ENV_VARS if key in environ}
+    """Return the variables of a server: a few harmless ones, and those of its configuration.
+
+    Harmless are those that say how the network is reached, unless they contain a password.
+    """
+    kept = {
+        key: value
+        for key, value in environ.items()
+        if key in _INHERITED or (key.upper() in _PROXIES and "@" not in value)
+    }
     return {**kept, **own}
 
 
@@ -73,7 +92,7 @@ async def open_stdio(
             try:
                 process = await start_group(command, pipes=pipes.theirs, cwd=folder, env=env)
             except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
+                why = _explain(config.command, env.get("PATH"), error)
                 raise ConfigError(f"{config.command} cannot be started: {why}") from error
             try:
                 guard.watch(process)
@@ -91,6 +110,14 @@ async def open_stdio(
                     await process.wait()
     finally:
         pipes.close()
+
+
+def _explain(command: str, path: str | None, error: OSError | ValueError) -> str:
+    """Return why a program cannot be started."""
+    if isinstance(error, FileNotFoundError) and shutil.which(command, path=path) is None:
+        hint = _PACKAGES.get(command, "")
+        return f"there is no such program in your PATH{f'; it comes with {hint}' if hint else ''}"
+    return str(getattr(error, "strerror", None) or error)
 
 
 @asynccontextmanager

@@ -82,6 +82,8 @@ class ServerStatus(Struct, frozen=True, kw_only=True):
     origin: str
     error: str = ""
     """Why it cannot be called."""
+    output: tuple[str, ...] = ()
+    """The last lines that it wrote to standard error before it ended."""
     version: str = ""
     """The protocol version that was agreed on."""
     tools: int = 0

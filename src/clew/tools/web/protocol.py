@@ -119,7 +119,7 @@ class SearchQuery(Struct, frozen=True, kw_only=True):
         return not self.allowed or any(_is_within(host, domain) for domain in self.allowed)
 
 
-class SearchResult(Struct, frozen=True, kw_only=True):
+class WebSearchResult(Struct, frozen=True, kw_only=True):
     """One search result."""
 
     title: str
@@ -130,7 +130,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 class SearchBackend(Protocol):
     """A search engine. Many sessions may use one backend at once."""
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+    async def search(self, query: SearchQuery) -> Sequence[WebSearchResult]:
         """Return results, best first. There may be more or fewer than the limit, from any domain.
 
         Raises:

@@ -16,7 +16,7 @@ from clew._version import __version__
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
 from clew.core.text import end_sentence
-from clew.tools.web.protocol import SearchFailed, SearchQuery, SearchResult, strip_html
+from clew.tools.web.protocol import SearchFailed, SearchQuery, WebSearchResult, strip_html
 
 SEARCH_TIMEOUT: Final = 20.0
 MAX_ANSWER_BYTES: Final = 5_000_000
@@ -101,7 +101,7 @@ class SearXNG:
         url = f"{base_url.rstrip('/')}/search"
         self._service = SearchService(url=url, proxy=proxy, seconds=seconds)
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+    async def search(self, query: SearchQuery) -> Sequence[WebSearchResult]:
         """Return the first page of results."""
         try:
             parameters = {"q": query.with_domains, "format": "json"}
@@ -112,7 +112,7 @@ class SearXNG:
                 + " It must be running, and its settings must have `json` among `search.formats`."
             ) from error
         return [
-            SearchResult(
+            WebSearchResult(
                 title=strip_html(each.title), url=each.url, snippet=strip_html(each.content or "")
             )
             for each in answer.results
@@ -168,7 +168,7 @@ class Brave:
     def __repr__(self) -> str:
         return f"Brave({self._service.url!r})"
 
-    async def search(self, query: SearchQuery) -> Sequence[SearchResult]:
+    async def search(self, query: SearchQuery) -> Sequence[WebSearchResult]:
         """Return up to twenty results."""
         parameters = {
             "q": query.with_domains[:MAX_QUERY],
@@ -183,7 +183,7 @@ class Brave:
                 " searches."
             ) from error
         return [
-            SearchResult(
+            WebSearchResult(
                 title=strip_html(each.title), url=each.url, snippet=strip_html(each.description)
             )
             for each in answer.web.results

@@ -21,7 +21,7 @@ from clew.providers.wire.message_cache import LIMIT, MessageCache
 MARK = b'{"cachePoint":{"type":"default"}}'
 OPENING = "Continue."
 """The user message before a conversation that starts with the assistant."""
-GONE = "Not available any more: do not call it."
+GONE = "No longer available: do not call it."
 """The description of a tool that is declared only because the conversation mentions it."""
 _FIELDS = "additionalModelRequestFields"
 _THINKING = ("thinking", "reasoning_config")

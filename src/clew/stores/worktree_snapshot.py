@@ -9,7 +9,7 @@ from msgspec import Struct
 from clew.core.json_text import decode_json
 
 
-class Snapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorktreeSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A description of a worktree, as it is stored; encodes to JSON."""
 
     commit: str
@@ -54,6 +54,6 @@ def list_blobs(name: str, description: bytes | None) -> set[str]:
     if not name or description is None:
         return set()
     try:
-        return {name, *decode_json(description, type=Snapshot).bundles}
+        return {name, *decode_json(description, type=WorktreeSnapshot).bundles}
     except msgspec.DecodeError:
         return {name}
