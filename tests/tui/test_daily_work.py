@@ -16,7 +16,7 @@ from clew.testing.fake_openai import (
     usage,
 )
 from tests.tui.emulated import ENTER, ESC, Place, clew_for
-from tests.tui.test_terminal_sessions import at, call
+from tests.tui.test_terminal_sessions import BACKSPACE, at, call
 
 pytestmark = pytest.mark.anyio
 
@@ -226,6 +226,22 @@ async def test_a_session_is_chosen_from_a_list(place: Place) -> None:
             await person.prompted()
             assert "The first answer." in person.lines
             assert person.status.startswith("gpt-4o")
+
+
+@pytest.mark.req("TUI-1", "CLI-1")
+async def test_a_long_list_of_sessions_is_searched(place: Place) -> None:
+    async with fake_openai(text_response("ok")) as server:
+        flags = at(server)
+        for number in range(13):
+            await place.runs("-p", f"paint wall {number}" if number else "open the door", *flags)
+        async with clew_for(place, "--resume") as person:
+            await person.sees("/ searches all 13; Esc for none")
+            person.types("/door")
+            shown = await person.sees("search: door  (1 of 13; Esc ends it)")
+            assert any(line.startswith("❯    open the door") for line in shown)
+            person.types(f"xx{BACKSPACE}{BACKSPACE}{ENTER}")
+            await person.prompted()
+            assert "❯ open the door" in person.lines
 
 
 @pytest.mark.req("TUI-3")
