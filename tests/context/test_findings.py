@@ -47,6 +47,14 @@ def show(work: list[Item], size: int = 5_000) -> str:
         ("All 12 tests pass and the fix is committed as 1a2b3c4.", Topic.OUTCOME),
         ("Next steps: update the docs for `load()`.", Topic.OPEN),
         ("Which of the two formats do you need?", Topic.OPEN),
+        ("Wir nehmen `sqlite`, weil Leser nicht warten sollen.", Topic.DECISION),
+        ("Le test `load` échoue encore avec deux fichiers.", Topic.FAILURE),
+        ("Encontrada la fuga de memoria en reader.py.", Topic.DISCOVERY),
+        ("Der Fehler in reader.py ist behoben.", Topic.OUTCOME),
+        ("我们选择 `sqlite`,因为读者不应等待。", Topic.DECISION),
+        ("テスト `load` は失敗しました。", Topic.FAILURE),
+        ("아직 reader.py 문서가 없습니다.", Topic.OPEN),
+        ("要用哪种格式\uff1f", Topic.OPEN),
     ],
 )
 def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> None:
@@ -66,6 +74,16 @@ def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> No
 )
 def test_narration_is_no_finding(sentence: str) -> None:
     assert classify_sentence(sentence) is None
+
+
+def test_short_sentences_of_dense_scripts_are_read() -> None:
+    said = "缓存失败的原因是 `reader.py` 里的锁。文档还没有写,因此下一步是更新说明。好。"
+
+    text = show(items(user("go"), assistant(said)))
+
+    assert "缓存失败的原因是 `reader.py` 里的锁。" in text
+    assert "下一步是更新说明。" in text
+    assert "好。" not in text
 
 
 def test_words_in_code_are_no_cues() -> None:
