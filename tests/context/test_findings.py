@@ -98,7 +98,7 @@ def test_words_in_code_are_no_cues() -> None:
 
 def test_causes_in_the_thinking_are_quoted_but_not_its_questions() -> None:
     thinking = Reasoning(
-        text="The root cause is that `list_states` looks for the old name. Why does `b.py` not?"
+        text="The root cause is that `list_states` looks for the old name. Why does `b.py` not do it?"
     )
     hidden = Reasoning(redacted="opaque")
     work = items(user("Fix it."), assistant(thinking, hidden, "Done."))
@@ -268,6 +268,14 @@ def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
     quoted = prepare_digest(work, beside=(notes, "")).write(1_000).partition("What was found")[2]
     assert new in quoted
     assert told not in quoted.partition("Excerpts")[0]
+
+
+def test_a_single_item_of_a_list_follows_its_introduction() -> None:
+    said = "Remaining callers:\n- `load()` in reader.py still uses the old name"
+
+    assert "- #3 Remaining callers: `load()` in reader.py" in show(
+        items(user("go"), assistant(said))
+    )
 
 
 def test_logged_calls_and_json_are_no_findings() -> None:
