@@ -23,6 +23,7 @@ from benchmarks.server_processes import Stop
 from clew.core.messages import assistant, user
 from clew.importers.recorded_session import RecordedStep
 from clew.simulation.blind_test.questions import KINDS, QUESTIONS, Question
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ def test_events_that_a_client_did_not_get_in_order_are_faults(ids: list[int], fa
     assert Received(ids, [0.0] * len(ids)).count_faults(3) == faults
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "missed"),
     [
         ({}, []),

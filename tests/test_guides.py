@@ -17,6 +17,7 @@ from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
 from scripts.reference.__main__ import TABLES
 from tests.guides import blocks
+from tests.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -85,13 +86,13 @@ def command_lines(page: str) -> Iterator[list[str]]:
                     break
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+@each_row("path", GUIDES)
 def test_the_command_line_parses_every_command_of_a_guide(path: Path) -> None:
     for arguments in command_lines(text_of(path)):
         parse_arguments(arguments)
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+@each_row("path", GUIDES)
 def test_every_slash_command_in_a_guide_exists(path: Path) -> None:
     known = {command.name for command in BuiltinCommandSource().commands()}
     without_fences = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
@@ -135,7 +136,7 @@ def resolve(name: str) -> object:
         return getattr(resolve(module), attribute)
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+@each_row("path", GUIDES)
 def test_every_dotted_name_in_a_guide_exists(path: Path) -> None:
     names = set(re.findall(r"`(clew(?:\.\w+)+)", text_of(path))) - {"clew.py", "clew.toml"}
     names -= {name for name in names if name.startswith(NAMES_OF_TELEMETRY)}
@@ -150,7 +151,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@each_row("path", PAGES)
 def test_every_link_resolves(path: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", prose):
@@ -162,7 +163,7 @@ def test_every_link_resolves(path: Path) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@each_row("path", PAGES)
 def test_a_guide_is_written_in_plain_english(path: Path) -> None:
     quaint = r"\b(?:shall|somebody|whoever)\b|so many|go on with|what had|is no name|be told"
 

@@ -9,6 +9,7 @@ import pytest
 
 from scripts.pictures.scenes import record_pictures
 from scripts.pictures.svg import read_lines
+from tests.rows import each_row
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
 NAMES = ("agents", "compaction", "diff", "prompt", "question", "undo")
@@ -34,7 +35,7 @@ async def test_the_pictures_match_the_program() -> None:
         assert mask(committed) == mask(picture), "run: .venv/bin/python -m scripts.pictures"
 
 
-@pytest.mark.parametrize("name", [*NAMES, "agents-embedded"])
+@each_row("name", [*NAMES, "agents-embedded"])
 def test_a_picture_is_svg_without_scripts_and_addresses(name: str) -> None:
     root = ElementTree.fromstring((FOLDER / f"{name}.svg").read_text(encoding="utf-8"))
 

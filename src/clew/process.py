@@ -83,7 +83,7 @@ def trace_variables() -> dict[str, str]:
 
 
 CALL_VARIABLE = "CLEW_CALL"
-"""Marks the processes of one call, also those that leave its process group."""
+"""Marks the processes of one call, including those that leave its process group."""
 
 _GUARD = """
 trap '' HUP INT QUIT TERM

@@ -20,6 +20,7 @@ from clew.cli.arguments import parse_arguments, parser, session_spec
 from clew.cli.completions import make_script
 from clew.cli.main import main
 from clew.cli.subcommands import SHELLS, SUMMARIES
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("CLI-2")
 
@@ -49,7 +50,7 @@ def test_the_help_fits_on_one_screen_and_names_every_flag_and_command(
     assert [name for name in SUMMARIES if f" {name} " not in text] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "command", "prompt", "start"),
     [
         ([], None, None, None),

@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -154,6 +155,28 @@ def test_a_server_that_does_not_start_is_an_exit_code_and_a_reason(clew: Clew) -
     assert "the database password is missing" in told.err
 
 
+def test_a_program_that_is_not_installed_is_named(
+    clew: Clew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    clew("add", "time", "--", "uvx", "mcp-server-time")
+
+    tested = clew("test", "time")
+
+    expected = "uvx cannot be started: there is no such program in your PATH; it comes with uv"
+    assert (tested.code, expected in tested.err) == (1, True)
+
+
+def test_the_last_lines_of_a_server_that_does_not_start_are_shown(clew: Clew) -> None:
+    clew("add", "plain", "--", "sh", "-c", "echo no certificate >&2; echo see the log >&2; exit 1")
+
+    tested = clew("test", "plain")
+
+    assert tested.code == 1
+    assert "it last wrote: see the log" in tested.err
+    assert "clew:   no certificate\nclew:   see the log\n" in tested.err
+
+
 def test_a_variable_that_is_not_set_is_named(clew: Clew) -> None:
     clew("add", "x", "-e", "KEY=${MISSING_KEY}", "--", "command")
 
@@ -219,7 +242,10 @@ async def test_other_agents_read_the_sessions_of_a_folder(tmp_path: Path) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.req("TOL-8")
-async def test_clew_mcp_serve_offers_the_sessions_over_stdio(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_clew_mcp_serve_offers_the_sessions_over_stdio_in_both_protocols(
+    tmp_path: Path, mode: Literal["auto", "legacy"]
+) -> None:
     project = tmp_path / "project"
     project.mkdir()
     environ = {"HOME": str(tmp_path), "CLEW_HOME": str(tmp_path / "clew"), "PATH": "/usr/bin:/bin"}
@@ -234,5 +260,5 @@ async def test_clew_mcp_serve_offers_the_sessions_over_stdio(tmp_path: Path) -> 
     )
 
     with anyio.fail_after(60):
-        async with Client(command) as client:
+        async with Client(command, mode=mode) as client:
             await check_memory(client, name)

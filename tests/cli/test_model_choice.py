@@ -23,6 +23,7 @@ from clew.session.session import Session
 from clew.testing.fake_apis.chat import FakeChatApi
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.server import ScriptedResponse, serve
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRV-1")
 
@@ -51,7 +52,7 @@ def flags(*, model: str = "", provider: str = "", base_url: str = "") -> Session
     return SessionSpec(cwd=".", model=model, provider=provider, base_url=base_url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "family", "model"),
     [
         ("claude-opus-4-6", "anthropic", "claude-opus-4-6"),
@@ -123,7 +124,7 @@ def test_azure_needs_its_address() -> None:
         chosen("azure/gpt-5", {"AZURE_OPENAI_API_KEY": "k"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "address"),
     [
         ("box", "http://box:11434/v1"),

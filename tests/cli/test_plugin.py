@@ -62,7 +62,7 @@ class Shop:
                 "name": "other",
                 "source": {"source": "url", "url": f"{address}/other/.git", "sha": self.commit},
             },
-            {"name": "packed", "source": {"source": "npm", "package": "packed"}},
+            {"name": "packed", "source": {"source": "hg", "url": "packed"}},
         )
 
     def list(self, *plugins: Mapping[str, Any]) -> None:
@@ -228,7 +228,7 @@ def test_marketplaces_are_searched_listed_updated_and_removed(clew: Clew, shop: 
 def test_a_source_that_cannot_be_used_says_why(clew: Clew, shop: Shop) -> None:
     clew("marketplace", "add", shop.address)
 
-    with pytest.raises(ConfigError, match="npm package packed"):
+    with pytest.raises(ConfigError, match=r"has the source .hg."):
         clew("install", "packed@shop", "--yes")
     with pytest.raises(ConfigError, match="no marketplace has a plugin absent"):
         clew("install", "absent", "--yes")
@@ -264,7 +264,7 @@ def test_a_folder_and_an_archive_are_installed_and_validated(
 
     assert good.code == 0
     assert "1 command: greet" in good.out
-    assert (listed.code, "packed: is the npm package packed" in listed.out) == (1, True)
+    assert (listed.code, "packed: has the source 'hg'" in listed.out) == (1, True)
     assert "installed greeter; new sessions" in folder.out
 
 

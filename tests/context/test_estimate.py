@@ -30,10 +30,11 @@ from clew.core.messages import (
     assistant,
 )
 from clew.core.models import ToolSpec
+from tests.rows import each_row
 
 
 @pytest.mark.req("CTX-3")
-@pytest.mark.parametrize(
+@each_row(
     ("text", "low", "high"),
     [
         ("The quick brown fox jumps over the lazy dog.", 9, 14),
@@ -57,7 +58,7 @@ def test_every_script_is_weighed_by_its_own_rate(text: str, low: int, high: int)
 
 
 @pytest.mark.req("CTX-3")
-@pytest.mark.parametrize(
+@each_row(
     "part",
     [
         Text("words and more words"),
@@ -124,7 +125,7 @@ JPEG = b"\xff\xd8\xff\xe1" + struct.pack(">H", 8) + b"Exif\0\0" + FRAME
 
 
 @pytest.mark.req("CTX-3")
-@pytest.mark.parametrize(
+@each_row(
     ("data", "size"),
     [
         (png(1_000, 750), (1_000, 750)),

@@ -28,6 +28,7 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from tests.context.conversations import items, run, use
 from tests.histories import histories
+from tests.rows import each_row
 
 READ = ToolCall(call_id=CallId("r"), name="Read")
 SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
@@ -37,7 +38,7 @@ def show(work: list[Item], size: int = 5_000) -> str:
     return render_findings(choose_findings(work, max_chars=size))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "topic"),
     [
         ("I chose `sqlite` over a file because writers must not block readers.", Topic.DECISION),

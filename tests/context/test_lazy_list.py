@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.context.lazy_list import LazyList, LazyMapping
+from clew.context.lazy_list import LazyList, LazyMapping, lazy_property
 
 
 def numbers(length: int) -> tuple[LazyList[str], list[int]]:
@@ -79,3 +79,23 @@ def test_a_value_of_a_mapping_is_made_once_and_when_it_is_looked_at() -> None:
     assert some.merge({}) is some
     assert some.without({9}) is some
     assert len(some) == 2
+
+
+def test_a_lazy_property_is_computed_once() -> None:
+    computed: list[int] = []
+
+    class Square:
+        def __init__(self, side: int) -> None:
+            self.side = side
+
+        @lazy_property
+        def area(self) -> int:
+            """The area."""
+            computed.append(self.side)
+            return self.side**2
+
+    one, other = Square(2), Square(3)
+
+    assert (one.area, one.area, other.area) == (4, 4, 9)
+    assert computed == [2, 3]
+    assert Square.area.__doc__ == "The area."

@@ -157,6 +157,15 @@ def test_names_are_found_in_tokens_as_in_the_whole_text(text: str) -> None:
     assert count_names(text) == Counter(find_names(text))
 
 
+def test_names_are_counted_in_a_text_with_more_words_than_are_remembered() -> None:
+    words = [
+        f"a_name_of_its_own_{number} src/{number}.py 00{number:07d}" for number in range(12_000)
+    ]
+    text = "\n".join([*words, *words[:10]])
+
+    assert count_names(text) == Counter(find_names(text))
+
+
 @pytest.mark.parametrize(
     "text",
     ["x" * 100_000, "ab/" * 30_000, "a.b-" * 25_000, "src/name_of_file.py " * 5_000],

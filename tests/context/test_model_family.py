@@ -17,6 +17,7 @@ from clew.core.ids import CallId
 from clew.core.messages import Message, Reasoning, Role, ToolCall, ToolResult, assistant, user
 from clew.core.models import ModelFacts, ToolSpec
 from tests.histories import entries_of
+from tests.rows import each_row
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 READ = ToolSpec(
@@ -39,8 +40,10 @@ PING = ToolSpec(name="ping", description="", schema={"type": "object"})
 CLAUDE = "claude-sonnet-4-5"
 
 
-def view_of(model: str, *messages: Message, tools: tuple[ToolSpec, ...] = ()) -> View:
-    setup = SetupChanged(model=ModelFacts(name=model), tools=tools)
+def view_of(
+    model: str, *messages: Message, tools: tuple[ToolSpec, ...] = (), system: str = ""
+) -> View:
+    setup = SetupChanged(model=ModelFacts(name=model), tools=tools, system=system)
     bodies: list[Body] = [setup, *(MessageAdded(message=message) for message in messages)]
     return fold(entries_of(bodies))
 
@@ -51,7 +54,7 @@ def cost(model: str, *messages: Message, tools: tuple[ToolSpec, ...] = ()) -> in
 
 
 @pytest.mark.req("CTX-4")
-@pytest.mark.parametrize(
+@each_row(
     ("names", "like", "keeps"),
     [
         ("claude-opus-4-5-20251101 anthropic/claude-opus-4.6 claude-4-6-sonnet", None, True),
@@ -127,6 +130,27 @@ def test_the_hidden_instructions_for_tools_count_once_and_only_with_tools(
     declared = two - one
     assert 10 <= declared <= 40
     assert one - plain == pytest.approx(preamble + declared, abs=3)
+
+
+@pytest.mark.req("CTX-3")
+@pytest.mark.parametrize(
+    ("model", "frame"),
+    [("gpt-5", 3), ("gpt-oss-120b", 6), ("qwen3", 5), ("kimi-k2", 4), (CLAUDE, 0), ("nova-pro", 0)],
+)
+def test_a_system_prompt_has_the_frame_of_a_message_where_the_format_gives_it_one(
+    model: str, frame: int
+) -> None:
+    words = "Answer in one word."
+    bare, prompted = (view_of(model, user("Hi."), system=text) for text in ("", words))
+
+    rate = prompted.calibration.rate
+    assert (prompted.units - bare.units - text_units(words)) * rate == pytest.approx(frame, abs=1)
+
+
+@pytest.mark.req("CTX-3")
+@pytest.mark.parametrize("model", ["gemini-3-pro", "amazon.nova-micro-v1:0"])
+def test_a_request_without_tools_is_its_text_where_messages_have_no_frame(model: str) -> None:
+    assert view_of(model, user("What is in a.py?")).units == text_units("What is in a.py?")
 
 
 @pytest.mark.req("CTX-3")

@@ -17,6 +17,7 @@ from clew.core.errors import ConfigError
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import ToolCall, assistant, tool_result, user
 from clew.core.models import ModelFacts
+from tests.rows import each_row
 
 WINDOW = SetupChanged(model=ModelFacts(name="m", window=6_000))
 
@@ -49,7 +50,7 @@ FILLER = [
 
 
 @pytest.mark.req("CMP-14")
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "found"),
     [
         ("Read", [4, 6]),
@@ -185,7 +186,7 @@ def versions(*bodies: Body) -> dict[str, str]:
     return {one.path: one.text for one in find_versions(log)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("steps", "text"),
     [
         ([], TEXT),
@@ -216,7 +217,6 @@ def versions(*bodies: Body) -> dict[str, str]:
         ([("Edit", {"old_string": "", "new_string": "x"})], None),
         ([("Edit", {"instructions": "make it better"})], None),
     ],
-    ids=["write", "edit", "everywhere", "many", "ambiguous", "absent", "empty", "unknown"],
 )
 def test_the_latest_version_follows_from_the_edits(
     steps: list[tuple[str, dict[str, object]]], text: str | None

@@ -45,6 +45,7 @@ from clew.core.messages import (
 from clew.core.messages import tool_result as result_of
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from tests.histories import SETUP, entries_of
+from tests.rows import each_row
 
 READ = ToolCall(call_id=CallId("a"), name="Read", arguments='{"path":"notes.txt"}')
 LOOK = ToolCall(call_id=CallId("b"), name=RECALL, arguments='{"query":"marigold"}')
@@ -216,7 +217,7 @@ def test_the_text_of_an_entry_is_all_that_was_said_called_and_returned() -> None
     assert (texts[7], texts[9]) == ("", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "expected"),
     [
         (call("Bash", '{"command":"ls -l","x":1}'), "$ ls -l"),
@@ -335,7 +336,7 @@ def test_filters_are_read_from_the_text_or_given() -> None:
     assert parse_time("1970-01-01T01:00:00+01:00", now=0.0) == 0.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "expected"),
     [
         *(("caching", "cach"), ("caches", "cach"), ("cache", "cach"), ("cached", "cach")),
@@ -408,7 +409,7 @@ def test_an_excerpt_shows_the_words_of_the_query() -> None:
 # Answers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("#12", [(12, 12)]),

@@ -22,6 +22,7 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from tests.context.conversations import edit, items, run, use
 from tests.histories import histories
+from tests.rows import each_row
 
 SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
 GO_FAILURE = (
@@ -74,7 +75,7 @@ def test_only_the_newest_failures_are_looked_at() -> None:
 # Checks
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "output", "failed", "expected"),
     [
         ("pytest -q", "12 passed in 0.3s", False, "pytest -q: passed (12 passed in 0.3s)"),

@@ -12,6 +12,7 @@ from clew.core.ids import CallId, EntryId
 from clew.core.messages import ToolCall, assistant, tool_result, user
 from clew.core.todos import TodoItem, TodoStatus, format_todos
 from tests.histories import SETUP
+from tests.rows import each_row
 
 REPORT = LossReport(
     kept=(),
@@ -63,7 +64,7 @@ def test_the_last_list_counts() -> None:
     assert fold(journal(*write(TWO), *write({"todos": []}, call_id="2"))).todos == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bodies",
     [
         write(TWO, failed=True),

@@ -24,11 +24,12 @@ from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from tests.context.conversations import items, run, use
 from tests.histories import histories
+from tests.rows import each_row
 
 SESSIONS = Path(__file__).parents[3] / "shared" / "data" / "sessions"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "request_"),
     [
         ("fix the login\n  bug", "fix the login\n  bug"),

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.recall.words import matches, split_parts, split_terms, split_words
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("The CAT, the_cat; cats!", ["the", "cat", "cats"]),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import clew.core
 from clew.core import redaction
 from clew.core.redaction import Redactor, StreamRedactor, hide, redact
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("LOG-2")
 
@@ -435,7 +436,7 @@ def random_part(kind: str, secret: str) -> str:
     return secret.rpartition(".")[2] if "." in secret else secret[-20:]
 
 
-@pytest.mark.parametrize("kind", TOKENS)
+@each_row("kind", TOKENS)
 def test_a_secret_is_known_by_its_looks_wherever_it_stands(kind: str) -> None:
     CHANCE.seed(kind)  # the same secrets in any order of tests
     for place in PLACES if kind in ALONE else (*PLACES, "backup-of-{secret} 2 files"):
@@ -450,7 +451,7 @@ def test_a_secret_is_known_by_its_looks_wherever_it_stands(kind: str) -> None:
             assert redact(clean) == clean
 
 
-@pytest.mark.parametrize("case", [*NAMED, *IN_OUTPUT], ids=lambda case: case.text[:40])
+@each_row("case", [*NAMED, *IN_OUTPUT])
 def test_a_secret_is_known_by_the_name_beside_it(case: Line) -> None:
     clean = redact(case.text)
 
@@ -470,7 +471,7 @@ def test_a_secret_is_known_in_json_inside_json(text: str) -> None:
         assert isinstance(json.loads(clean), str | dict)
 
 
-@pytest.mark.parametrize("text", ORDINARY.splitlines())
+@each_row("text", ORDINARY.splitlines())
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact(text) is text
     assert redact({"text": text, "lines": [text]}) == {"text": text, "lines": [text]}
@@ -538,14 +539,14 @@ REAL = [
 ]
 
 
-@pytest.mark.parametrize("value", PLACEHOLDERS)
+@each_row("value", PLACEHOLDERS)
 def test_a_placeholder_is_no_secret(value: str) -> None:
     for text in (f"password = '{value}'", f'{{"password": "{value}"}}', f"password: {value}\n"):
         assert redact(text) is text
     assert redact({"password": value}) == {"password": value}
 
 
-@pytest.mark.parametrize("value", REAL)
+@each_row("value", REAL)
 def test_a_real_password_is_redacted_although_it_begins_like_a_placeholder(value: str) -> None:
     for text in (f"password = '{value}'", f'{{"password": "{value}"}}'):
         assert redact(text) == text.replace(value, "[redacted:password]")
@@ -578,7 +579,7 @@ def test_the_corpus_is_large() -> None:
     assert len(ordinary) >= 60
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("api_key", "apiKey", "x-api-key", "ANTHROPIC_API_KEY", "client_secret", "token"),
@@ -597,7 +598,7 @@ def test_a_field_is_known_by_its_key(name: str) -> None:
     assert clean["list"] == [{name: [clean[name], clean[name]]}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("max_tokens", "token_count", "tokenizer", "secretary", "password_hint", "token_type"),
@@ -815,7 +816,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
+@each_row("unit", HOSTILE.values())
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     text = unit * (60_000 // len(unit))
     start = time.process_time()

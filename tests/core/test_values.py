@@ -31,6 +31,7 @@ from clew.core.redaction.marks import find_mark
 from clew.core.secret_variables import is_secret_variable
 from clew.core.tasks import TaskErrorCategory, TaskStatus, TimeoutReason
 from clew.core.usage import Usage
+from tests.rows import each_row
 
 READ = ToolCall(call_id=new_call_id(), name="Read")
 
@@ -48,7 +49,7 @@ def test_a_message_tells_its_words_calls_and_results() -> None:
 CITED = '{"citations":[{"url":"https://example.org"}]}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parts", "text"),
     [
         (("Let me look", READ, "Found it"), "Let me look\n\nFound it"),

@@ -17,6 +17,7 @@ from clew.extensions.agent_discovery import (
     resolve_model,
 )
 from clew.providers.catalogue import families
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("AGT-1")
 
@@ -182,7 +183,7 @@ def test_what_a_definition_asks_for_in_vain_is_said(home: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("denied", "listed", "allowed", "left"),
     [
         ((), None, None, ("Bash", "Edit", "Read", "Write", "mcp__files__get", "mcp__files__put")),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.extensions.frontmatter import MAX_HEAD, read_frontmatter, split_words
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("SKL-1")
 
@@ -71,7 +72,7 @@ def test_only_the_plain_words_of_yaml_are_more_than_text() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "field", "meant"),
     [
         ("description: Use when: it rains", "description", "Use when: it rains"),

@@ -24,6 +24,7 @@ from clew.extensions.memory import (
 from clew.extensions.memory.facts import parse_topic
 from clew.extensions.memory.store import MAX_BYTES, MAX_LINES, truncate_index
 from clew.extensions.private_files import lock_folder
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("MEM-1")
 
@@ -233,7 +234,7 @@ def test_what_is_no_name_is_refused(memory: Memory, name: str) -> None:
     assert memory.everything() == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "topic"),
     [
         *(("Build System", "build-system"), ("node.js", "node.js"), ("style.md", "style")),

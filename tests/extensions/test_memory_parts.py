@@ -18,13 +18,14 @@ from clew.extensions.memory import (
     PendingMemoryStore,
 )
 from clew.extensions.memory.candidates import find_secret, make_cue
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("MEM-1")
 
 CARD = "payment-card number"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind"),
     [
         ("ghp_" + "a1B2" * 9, "github-token"),
@@ -52,7 +53,7 @@ def test_what_is_secret_or_personal_is_told_by_its_kind(text: str, kind: str) ->
     assert find_secret(f"note: {text}, really") == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "count token usage in tests",
@@ -138,7 +139,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "topics"),
     [
         ("build", ["build-system", "people"]),

@@ -13,13 +13,16 @@ from clew.extensions.plugins.marketplace import (
     search,
 )
 from clew.extensions.plugins.sources import (
+    ArchiveSource,
     GitSource,
+    NpmSource,
     PathSource,
     UnsupportedSource,
     describe_source,
     parse_git_source,
     parse_source_object,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PLG-1")
 
@@ -27,7 +30,7 @@ GITHUB = "https://github.com/ann/tools.git"
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "source"),
     [
         ("ann/tools", GitSource(url=GITHUB)),
@@ -46,7 +49,7 @@ def test_a_repository_is_named_as_people_write_it(text: str, source: GitSource |
     assert parse_git_source(text) == source
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "http://example.com/x.git",
@@ -91,17 +94,32 @@ def test_an_address_that_could_run_or_leak_something_is_refused(text: str) -> No
         ),
         ({"source": "url", "url": GITHUB}, GitSource(url=GITHUB)),
         ({"source": "directory", "path": "/srv/x"}, PathSource(path="/srv/x")),
+        ({"source": "npm", "package": "@ann/tools"}, NpmSource(package="@ann/tools")),
+        (
+            {"source": "npm", "package": "tools", "version": "^2", "registry": "https://n.test/r"},
+            NpmSource(package="tools", version="^2", registry="https://n.test/r"),
+        ),
+        (
+            {"source": "url", "url": "https://example.com/x.zip?y", "sha": "AB" * 32},
+            ArchiveSource(url="https://example.com/x.zip?y", sha256="ab" * 32),
+        ),
     ],
 )
 def test_sources_of_claude_code_are_understood(entry: dict[str, Any], source: object) -> None:
     assert parse_source_object(entry) == source
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {},
-        {"source": "npm", "package": "x"},
+        {"source": "npm", "package": "../x"},
+        {"source": "npm", "package": "x", "registry": "http://example.com"},
+        {"source": "npm", "package": "x", "version": 2},
+        {"source": "url", "url": "http://example.com/x.zip"},
+        {"source": "url", "url": "https://example.com/x.zip", "sha": "ab"},
+        {"source": "url", "url": "https://[::1/x.zip"},
+        {"source": "npm", "package": "x", "registry": "https://[::1"},
         {"source": "hg", "url": "x"},
         {"source": "github", "repo": "ann"},
         {"source": "github", "repo": 3},

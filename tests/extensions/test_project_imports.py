@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from clew.extensions.project import load_project
 from clew.extensions.project.imports import find_imports
 from clew.extensions.project.instructions import MAX_ALL, MAX_FILE
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PCX-1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("@a.md", ("a.md",)),
@@ -51,7 +52,7 @@ def test_an_import_is_one_only_in_prose(text: str, found: tuple[str, ...]) -> No
     assert find_imports(text) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece", ["<!--", "`", "`` ` ", "@a ", "- ", "```\n", "\n    ", "@\\ ", "> - ", "1. ", "*_"]
 )
 def test_odd_text_is_read_in_time(piece: str) -> None:

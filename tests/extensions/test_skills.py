@@ -11,6 +11,7 @@ from clew.core.errors import ConfigError
 from clew.extensions.discovery import MAX_FILES
 from clew.extensions.skill_template import fill_template, render_skill
 from clew.extensions.skills import FoundSkills, Skill, discover_skills, format_skill_list
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("SKL-1")
 
@@ -279,6 +280,7 @@ def test_folders_too_deep_are_refused(home: Path) -> None:
     assert whys(found) == {"h": "is more than 8 folders deep"}
 
 
+@pytest.mark.slow("makes 10,000 folders")
 def test_ten_thousand_skills_are_loaded(home: Path) -> None:
     for number in range(10_000):
         folder = home / f"project/.claude/skills/s{number}"
@@ -293,6 +295,7 @@ def test_ten_thousand_skills_are_loaded(home: Path) -> None:
     assert "more skills are not listed" in listed
 
 
+@pytest.mark.slow("makes many folders")
 def test_a_flood_of_folders_ends_with_a_reason(home: Path) -> None:
     skills = home / "project/.claude/skills"
     skills.mkdir(parents=True)
@@ -406,7 +409,7 @@ def test_a_catalogue_keeps_to_its_size_and_says_what_it_leaves_out(
         assert lines[-1] == f"({len(entries) - len(names)} more skills are not listed)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "arguments", "filled"),
     [
         ("Fix $ARGUMENTS now", "a  'b c'", "Fix a  'b c' now"),

@@ -25,6 +25,7 @@ from clew.extensions.project.tasks import (
     select_tasks,
     update_task_file_status,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PCX-2")
 
@@ -180,7 +181,7 @@ def test_long_files_are_read_up_to_a_length_and_bad_ones_are_a_few_lines(tmp_pat
     assert warnings[-1] == "95 more task files were skipped."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "status"),
     [
         *(("todo", "todo"), ("To Do", "todo"), ("not started", "todo"), ("`pending`", "todo")),

@@ -16,6 +16,7 @@ from clew.hooks.output import (
     interpret_exit,
 )
 from clew.hooks.protocol import HookEvent, HookVerdict
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("HOK-2", "HOK-3")
 
@@ -59,14 +60,14 @@ def test_the_events_are_all_sorted() -> None:
     assert {*CANNOT, *CAN, PRE} == set(HookEvent)
 
 
-@pytest.mark.parametrize("event", HookEvent)
+@each_row("event", HookEvent)
 def test_silence_and_code_0_change_nothing(event: HookEvent) -> None:
     assert exits(event, 0) == NOTHING
     assert exits(event, 0, " \n", "noise") == NOTHING
     assert exits(event, 0, "{}") == NOTHING
 
 
-@pytest.mark.parametrize("event", HookEvent)
+@each_row("event", HookEvent)
 def test_plain_output_is_context_only_for_prompts_and_starts(event: HookEvent) -> None:
     plain = exits(event, 0, "\nbranch: main\nclean\n")
 
@@ -178,7 +179,7 @@ def test_the_older_way_to_decide_about_a_call_still_works() -> None:
     assert both.decision == denied("the hook gave no reason")
 
 
-@pytest.mark.parametrize("event", HookEvent)
+@each_row("event", HookEvent)
 def test_the_fields_that_every_event_has(event: HookEvent) -> None:
     verdict = says(
         event,
@@ -279,7 +280,7 @@ def test_a_servers_malformed_answer_is_reported() -> None:
 NO = '```json\n{"ok": false, "reason": "tests fail"}\n```'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "ends_turn", "verdict"),
     [
         (PRE, False, HookVerdict(decision=denied("tests fail"))),

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from clew.core.permissions import Decision, PermissionMode, Verdict
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
 from clew.hooks.runner import NamedVerdict, map_texts, merge_verdicts
+from tests.rows import each_row
 
 COMMON: dict[str, Any] = {"session_id": "abc", "transcript_path": "/t.jsonl", "cwd": "/w"}
 
 
 @pytest.mark.req("HOK-1")
-@pytest.mark.parametrize(
+@each_row(
     ("event", "fields"),
     [
         ("SessionStart", {"source": "resume", "model": "m"}),

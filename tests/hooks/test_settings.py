@@ -21,6 +21,7 @@ from clew.hooks.settings import (
     parse_matcher,
     read_hooks,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("HOK-2")
 
@@ -88,7 +89,7 @@ def test_every_type_is_read_with_its_fields_and_its_place() -> None:
     assert found.hooks[1].label == "PreToolUse hook `b x` (~/.claude/settings.json)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("section", "message"),
     [
         ([], "S: hooks must be an object of events"),
@@ -235,7 +236,7 @@ def test_the_same_hook_of_two_files_runs_once_but_each_plugins_own_runs() -> Non
     assert commands(both, HookEvent.STOP) == ["x", "y", "x", "x", "x"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("matcher", "yes", "no"),
     [
         ("", ["Bash", "mcp__a__b"], []),
@@ -267,7 +268,7 @@ def test_a_matcher_of_plain_characters_is_exact_and_others_are_patterns(
         assert commands(hooks, HookEvent.PRE_TOOL_USE, tool_name=name) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "matcher", "yes", "no"),
     [
         ("PostToolUse", "Write", {"tool_name": "Write"}, {"tool_name": "Read"}),
@@ -351,7 +352,7 @@ def test_a_condition_that_cannot_be_judged_lets_the_hook_run() -> None:
     assert select_hooks(hooks, HookEvent.PRE_TOOL_USE, call, lambda rule, told: False) == found[2:]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("handler", "event", "seconds"),
     [
         (CommandHook(command="x"), HookEvent.PRE_TOOL_USE, 60),

@@ -10,6 +10,7 @@ import pytest
 
 from clew.core.permissions import Verdict
 from tests.permissions.command_lines import judge, pairs
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -320,7 +321,7 @@ DENIED_BY = {
 }
 
 
-@pytest.mark.parametrize(("rule", "command"), pairs(DENIED_BY))
+@each_row(("rule", "command"), pairs(DENIED_BY))
 def test_what_is_denied_is_denied_however_it_is_dressed(
     rule: str, command: str, project: Path
 ) -> None:
@@ -329,7 +330,7 @@ def test_what_is_denied_is_denied_however_it_is_dressed(
     assert judge(command, rule, project) is Verdict.DENY
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git status",

@@ -7,6 +7,7 @@ import pytest
 from attacks.evasions import EVASIONS, fill
 from clew.core.permissions import Verdict
 from tests.permissions.command_lines import judge, pairs
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -27,7 +28,7 @@ def test_a_line_that_may_evade_a_deny_rule_never_runs_without_a_question(
     assert run == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "command"),
     pairs(
         {

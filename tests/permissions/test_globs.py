@@ -17,6 +17,7 @@ from clew.permissions.match_text import denies_address, matches_text
 from clew.permissions.paths import denies_path, denies_some
 from clew.permissions.policy import Policy
 from clew.permissions.rules import MAX_RULE_LENGTH, Rule, names_tool, parse_rule
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -81,7 +82,7 @@ def test_a_text_is_matched_as_by_an_expression(pattern: str, text: str) -> None:
 LONG = "*a" * 900 + "b"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "compare",
     [
         lambda: denies_path(Rule("Read", LONG), "a" * 4_000, Path("/srv")),

@@ -18,6 +18,7 @@ from clew.permissions.grants import (
 )
 from clew.permissions.policy import Grant, Policy
 from clew.permissions.rules import parse_allow_rule
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-3")
 HERE = Path("/srv/project")
@@ -37,7 +38,7 @@ def fetch(address: str) -> Access:
     return Access(tool="WebFetch", risk=Risk.INSPECT, target=address, kind=TargetKind.ADDRESS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("granted", "asked", "covered"),
     [
         ("git status", "git status -s", True),
@@ -149,7 +150,7 @@ def test_a_grant_can_be_shown() -> None:
     assert str(grant) == "Bash: begins git add; begins git status"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("access", "rules"),
     [
         (bash("git status -s"), ("Bash(git status:*)",)),
@@ -210,7 +211,7 @@ def test_a_grant_always_covers_what_it_was_made_for_unless_it_is_denied(line: st
     assert decide(bash(line), planned).verdict is Verdict.DENY
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "scope"),
     [
         ("npm test 2>&1 | tail -50", "Bash `npm test …` and filters that only read"),

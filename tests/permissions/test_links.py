@@ -113,6 +113,20 @@ def test_links_that_a_line_does_not_follow_are_no_question(line: str, project: P
     assert judge(line, "Read(../outside/**)", project) is Verdict.ALLOW
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("cat ~*", "cat ~nobody-here/*", "grep -R x ~nobody-here", "ls ~1"),
+        *(f"cat {'a/' * 3_000}*", f"cat {'a' * 3_000}*", f"grep -R x {'a' * 3_000}"),
+        *(r"cat $'a\0'*", r"grep -R x $'\0'"),
+    ],
+    ids=lambda line: line[:20],
+)
+def test_names_that_no_file_can_have_break_no_decision(line: str, project: Path) -> None:
+    assert judge(line, "Read(../outside/**)", project) in (Verdict.ALLOW, Verdict.ASK)
+    assert LinkFinder().survey("/a\0b") == links.TreeSurvey(links=(), has_odd_names=False)
+
+
 def test_a_folder_with_too_many_entries_is_a_question(project: Path) -> None:
     (project / "many").mkdir()
     assert judge("grep -R x many", "Read(../outside/**)", project) is Verdict.ALLOW

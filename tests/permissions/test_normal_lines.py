@@ -8,6 +8,7 @@ from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verd
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -288,12 +289,12 @@ def verdict(command: str, rules: tuple[str, ...]) -> Verdict:
     return decide(access, policy).verdict
 
 
-@pytest.mark.parametrize("command", BY_USUAL_RULES)
+@each_row("command", BY_USUAL_RULES)
 def test_a_normal_line_passes_the_usual_rules(command: str) -> None:
     assert verdict(command, tuple(f"Bash({rule})" for rule in USUAL)) is Verdict.ALLOW
 
 
-@pytest.mark.parametrize("rule", BY_ONE_RULE)
+@each_row("rule", BY_ONE_RULE)
 def test_a_normal_line_passes_its_own_rule(rule: str) -> None:
     for command in BY_ONE_RULE[rule]:
         assert verdict(command, (rule,)) is Verdict.ALLOW, command

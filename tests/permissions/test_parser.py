@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from clew.permissions.shell.command_line import flatten
 from clew.permissions.shell.parser import MAX_LINE_LENGTH, parse_line
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -19,7 +20,7 @@ def commands(line: str) -> list[tuple[str, ...]]:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "found"),
     [
         (
@@ -81,7 +82,7 @@ def test_a_command_knows_how_it_was_written() -> None:
     assert not command.expands
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "reads", "writes"),
     [
         ("a < b > c 2>> d", ["b"], ["c", "d"]),
@@ -131,7 +132,7 @@ def test_the_files_that_a_line_uses_are_found(
     assert sorted(each.path.text for each in touches if each.writes) == sorted(writes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "a '", 'a "', "a \\", "if a", "a &&", "$a", "$(a)", "a $((b))", "a ${b:=c}", "a ${!b}",
@@ -151,7 +152,7 @@ def test_an_uncertain_line_is_in_doubt(line: str) -> None:
     assert parse_line(line).doubts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "caution"),
     [
         ("find . -delete", ("-delete",)),

@@ -11,6 +11,7 @@ from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verd
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -71,7 +72,7 @@ def verdict(line: str, policy: Policy) -> Verdict:
     return decide(access, policy).verdict
 
 
-@pytest.mark.parametrize("line", DENIED)
+@each_row("line", DENIED)
 def test_the_lines_that_must_be_denied_are(line: str) -> None:
     assert verdict(line, POLICIES[0]) is Verdict.DENY
     assert verdict(line, POLICIES[4]) is Verdict.DENY

@@ -17,6 +17,7 @@ from clew.core.permissions import (
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 
@@ -378,7 +379,7 @@ def judge(
     return decide(access, policy)
 
 
-@pytest.mark.parametrize("line", READ_ONLY)
+@each_row("line", READ_ONLY)
 def test_a_line_that_only_reads_runs_without_a_question(line: str, repository: Path) -> None:
     for mode in ("default", "acceptEdits"):
         decision = judge(line, repository, mode=mode)
@@ -389,7 +390,7 @@ def test_a_line_that_only_reads_runs_without_a_question(line: str, repository: P
     assert judge(line, repository, mode="plan").verdict is Verdict.DENY
 
 
-@pytest.mark.parametrize("line", MORE_THAN_READING)
+@each_row("line", MORE_THAN_READING)
 def test_a_line_that_may_do_more_is_a_question(line: str, repository: Path) -> None:
     for mode in ("default", "acceptEdits"):
         assert judge(line, repository, mode=mode).verdict is Verdict.ASK

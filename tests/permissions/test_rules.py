@@ -27,13 +27,14 @@ from clew.permissions.rules import (
     parse_rule,
     select_allow_rules,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
 YES, NO = True, False
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "rule"),
     [
         ("Read", Rule("Read")),
@@ -52,7 +53,7 @@ def test_a_rule_names_a_tool_and_perhaps_a_pattern(text: str, rule: Rule) -> Non
     assert parse_rule(text, source="here").source == "here"
 
 
-@pytest.mark.parametrize("text", ["", "Bash(", "Bash)", "Bash()", "Bash( )", "(x)", "B(x)y", "1"])
+@each_row("text", ["", "Bash(", "Bash)", "Bash()", "Bash( )", "(x)", "B(x)y", "1"])
 def test_a_malformed_rule_is_an_error_that_quotes_it(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_rule(text)
@@ -75,7 +76,7 @@ def test_a_server_rule_does_not_match_a_server_with_a_longer_name() -> None:
     assert not names_tool(parse_rule("read"), "Read")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "text", "matches"),
     [
         ("a*", "a\nb", YES),
@@ -107,7 +108,7 @@ def test_denying_may_disregard_upper_and_lower_case() -> None:
     assert not denies_text(Rule("Bash", "rm *"), "RM x")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "path", "allowed", "denied"),
     [
         ("Read(//src/**)", "/src/a/b.py", YES, YES),
@@ -186,7 +187,7 @@ def test_a_file_that_does_not_exist_is_resolved_by_its_folder(tmp_path: Path) ->
     assert allows_path(parse_rule("Edit(./real/**)"), "link/new", tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "glob", "meets"),
     [
         ("Read(./.env)", ".e*", YES),
@@ -215,7 +216,7 @@ def test_the_fixed_folder_of_a_pattern() -> None:
     assert not allows_path(Rule("Read", f"./{escape_glob('a[b]*?c')}"), "abxyc", HERE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "host"),
     [
         ("https://Example.COM/a", "example.com"),
@@ -242,7 +243,7 @@ def test_the_host_of_a_url_is_returned_only_if_it_is_certain(
     assert host_of(address) == host
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "address", "allowed", "denied"),
     [
         ("domain:example.com", "https://example.com/a", YES, YES),

@@ -8,6 +8,7 @@ from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verd
 from clew.permissions.decide import decide
 from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-2")
 HERE = Path("/srv/project")
@@ -162,7 +163,7 @@ def judge(command: str, rule: str, mode: PermissionMode) -> Verdict:
     return decide(access, policy).verdict
 
 
-@pytest.mark.parametrize(("rule", "command"), pairs(NOT_ALLOWED_BY))
+@each_row(("rule", "command"), pairs(NOT_ALLOWED_BY))
 def test_an_allow_rule_does_not_carry_anything_else_along(rule: str, command: str) -> None:
     edits = Verdict.ALLOW if command in ALLOWED_WITH_EDITS else Verdict.ASK
 

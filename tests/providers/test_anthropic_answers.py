@@ -45,6 +45,7 @@ from clew.providers.protocol import (
 from clew.providers.sse import EventParser
 from clew.providers.wire.anthropic import encode as wire
 from clew.providers.wire.anthropic.decode import messages_decoder
+from tests.rows import each_row
 
 SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}
 DONE = Finished(reason=StopReason.DONE)
@@ -369,7 +370,7 @@ def test_what_is_unknown_is_passed_over() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "reason"),
     [
         ("end_turn", StopReason.DONE),
@@ -423,7 +424,7 @@ def test_an_invalid_response_is_a_broken_stream(data: bytes) -> None:
 
 
 @pytest.mark.req("PRV-4")
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "text", "wanted"),
     [
         ("overloaded_error", "Overloaded", ProviderBusy),

@@ -30,6 +30,7 @@ from tests.recordings import anthropic as harness
 from tests.recordings.checks import check_request, check_tokens, cut, parse, shape
 from tests.recordings.records import PRESENT, Record, answer_bytes, is_whole, key, records
 from tests.recordings.records import round_trips as known_round_trips
+from tests.rows import each_row
 
 
 def read(*messages: dict[str, Any], **fields: Any) -> Request:
@@ -181,7 +182,7 @@ def test_pictures_and_documents_are_read(block: dict[str, Any], part: Image | Fi
     assert content(block)[0].parts == (part,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "note"),
     [
         (

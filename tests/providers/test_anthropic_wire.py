@@ -31,6 +31,7 @@ from clew.providers.protocol import Request
 from clew.providers.wire.anthropic import encode as wire
 from clew.providers.wire.anthropic.turns import OPENING
 from clew.testing.request_parsers.anthropic import parse_request
+from tests.rows import each_row
 
 READER = ReasoningReader("anthropic", Echoes.OWN_ISSUED)
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -256,7 +257,7 @@ def test_a_result_says_what_the_api_takes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "wanted"),
     [
         (

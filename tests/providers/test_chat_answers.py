@@ -30,6 +30,7 @@ from clew.providers.wire.chat.decode import chat_decoder
 from tests.recordings import chat
 from tests.recordings.checks import parse
 from tests.recordings.records import PRESENT, answer_bytes, records
+from tests.rows import each_row
 
 
 def streamed(*payloads: object, done: bool = True) -> list[Chunk]:
@@ -186,7 +187,7 @@ USAGE_WITH_CACHE_WITHIN = [
 
 
 @pytest.mark.req("PRV-2")
-@pytest.mark.parametrize(("counted", "tokens"), [*USAGE_WITH_CACHE_APART, *USAGE_WITH_CACHE_WITHIN])
+@each_row(("counted", "tokens"), [*USAGE_WITH_CACHE_APART, *USAGE_WITH_CACHE_WITHIN])
 def test_cached_tokens_are_input_wherever_a_host_counts_them(
     counted: dict[str, object], tokens: tuple[int, int, int, int]
 ) -> None:
@@ -295,7 +296,7 @@ def test_citations_beside_the_answer_are_sources_too() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counts", "usage"),
     [
         (
@@ -371,7 +372,7 @@ def test_usage_in_mid_stream_is_reported_at_once() -> None:
     assert end(found).usage == Usage(input_tokens=3, output_tokens=3)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "stop"),
     [
         ("stop", StopReason.DONE),

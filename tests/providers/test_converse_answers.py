@@ -27,6 +27,7 @@ from clew.providers.protocol import (
 from clew.providers.wire.converse import encode as converse
 from clew.providers.wire.converse.decode import converse_decoder
 from clew.testing.fake_apis.converse import event
+from tests.rows import each_row
 
 READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
 
@@ -200,7 +201,7 @@ def test_a_stream_without_usage_still_ends_in_good_order() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "reason", "detail"),
     [
         ("end_turn", StopReason.DONE, ""),

@@ -14,6 +14,7 @@ from clew.providers.protocol import (
 )
 from clew.providers.wire.converse.decode import converse_decoder
 from clew.testing.fake_apis.converse import event, exception, frame
+from tests.rows import each_row
 
 
 def start(index: int, **fields: object) -> bytes:
@@ -49,7 +50,7 @@ def decode(*chunks: bytes) -> list[Chunk]:
 
 
 @pytest.mark.req("PRV-4")
-@pytest.mark.parametrize(
+@each_row(
     ("frames", "kind", "status"),
     [
         (exception("throttlingException", "Too many tokens."), ProviderBusy, 429),

@@ -27,6 +27,7 @@ from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.converse import encode as converse
 from clew.providers.wire.converse.model_traits import ModelTraits, ResultSeparation, find_traits
+from tests.rows import each_row
 
 CLAUDE = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
 READER = ReasoningReader("bedrock", Echoes.OWN_ISSUED)
@@ -117,7 +118,7 @@ def test_no_mark_stands_behind_a_document_nor_beside_marks_that_were_brought() -
     assert sent(own, cache=True) == [("user", [text("a"), MARK, text("b")])]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "known"),
     [
         (CLAUDE, ModelTraits(caches=True, signs=True, apart=ResultSeparation.DOCUMENTS)),

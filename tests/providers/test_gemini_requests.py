@@ -26,6 +26,7 @@ from clew.core.messages import (
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
 from clew.providers.wire.gemini import encode as gemini
+from tests.rows import each_row
 
 READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 READ = ToolCall(call_id=CallId("api1"), name="Read", arguments='{"path" : "a\\n.py"}')
@@ -146,7 +147,7 @@ def test_arguments_that_are_no_object_are_wrapped_in_one(text: str) -> None:
     assert found[0]["functionCall"]["args"] == {"arguments": text}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "new"),
     [
         ("gemini-3-pro-preview", True),

@@ -35,6 +35,7 @@ from clew.providers.protocol import (
 from clew.providers.sse import EventParser
 from clew.providers.wire.gemini.decode import gemini_decoder
 from clew.providers.wire.gemini.encode import encode, message_cache
+from tests.rows import each_row
 
 READER = ReasoningReader("gemini", Echoes.OWN_ISSUED)
 
@@ -388,7 +389,7 @@ def test_a_long_note_is_cut() -> None:
 
 
 @pytest.mark.req("PRV-2")
-@pytest.mark.parametrize(
+@each_row(
     ("finish", "reason", "detail"),
     [
         ("STOP", StopReason.DONE, ""),

@@ -14,13 +14,14 @@ from clew.core.errors import (
 )
 from clew.providers.http_errors import error_for
 from clew.providers.retry import retry_after
+from tests.rows import each_row
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the recordings are not here")
 
 
 @pytest.mark.req("PRV-4")
-@pytest.mark.parametrize(
+@each_row(
     ("status", "kind"),
     [
         (400, ProviderRejected),
@@ -46,7 +47,7 @@ def test_the_status_says_what_to_do(status: int, kind: type[Exception]) -> None:
     assert str(error).endswith(".")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "words"),
     [
         ('{"error": {"message": "m"}}', "m"),
@@ -102,7 +103,7 @@ def test_the_pause_is_read_in_every_form(headers: dict[str, str], seconds: float
     assert retry_after(headers) == seconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         "max_tokens is too large: 200000. This model supports at most 16384 completion tokens.",
@@ -163,7 +164,7 @@ REPORTED_LIMITS = [
 
 
 @pytest.mark.req("CMP-9", "PRV-4")
-@pytest.mark.parametrize(("message", "limit"), REPORTED_LIMITS)
+@each_row(("message", "limit"), REPORTED_LIMITS)
 def test_hosts_report_their_window_in_many_words(message: str, limit: int) -> None:
     overflow = error_for(400, json.dumps({"error": message}), {}, "host")
 
@@ -172,7 +173,7 @@ def test_hosts_report_their_window_in_many_words(message: str, limit: int) -> No
 
 
 @pytest.mark.req("CMP-9", "PRV-4")
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         # LM Studio and Groq without a number, Z.ai with a code of its own
@@ -305,7 +306,7 @@ def test_no_other_recorded_error_looks_like_overflow() -> None:
 
 
 @pytest.mark.req("RSN-5")
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         "messages.1.content.0: Invalid `signature` in `thinking` block",

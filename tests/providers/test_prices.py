@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clew.core.errors import ConfigError
 from clew.core.usage import Usage
 from clew.providers.prices import Price, price
+from tests.rows import each_row
 
 MILLION = 1_000_000
 NOVEMBER = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -87,7 +88,7 @@ def listed(usage: Usage, provider: str, model: str) -> float:
 
 
 @pytest.mark.req("PRV-7")
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "model"),
     [
         ("anthropic", "claude-sonnet-4-5"),
@@ -161,7 +162,7 @@ def test_without_a_day_it_is_the_price_of_now() -> None:
     assert now == pytest.approx(SONNET_4_5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "model"),
     [
         ("anthropic", "claude-nobody-knows"),

@@ -56,6 +56,7 @@ from clew.testing.fake_apis.responses import FakeResponsesApi
 from clew.testing.request_parsers.responses import parse_request
 from tests.recordings import responses as wire
 from tests.recordings.records import PRESENT, Record, key, records, round_trips
+from tests.rows import each_row
 
 Json = dict[str, Any]
 
@@ -507,7 +508,7 @@ LAST = text_item("end", id="msg_9")
 
 
 @pytest.mark.req("RSN-1")
-@pytest.mark.parametrize("item", ITEMS.values(), ids=ITEMS.keys())
+@each_row("item", ITEMS.values())
 def test_every_kind_of_item_is_sent_back_as_it_came(item: Json) -> None:
     added = {**item, "content": [], "status": "in_progress"}
     ways = {
@@ -598,7 +599,7 @@ def test_a_search_of_the_server_is_shown_and_kept() -> None:
 MCP = {"type": "mcp_call", "id": "m", "server_label": "wiki", "name": "ask", "arguments": "{}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "name", "answer", "note"),
     [
         ({**MCP, "output": "42"}, "wiki.ask", "42", "[wiki.ask: {} → 42]"),
@@ -935,7 +936,7 @@ def test_an_answer_that_is_made_in_the_background_is_refused() -> None:
 
 
 @pytest.mark.req("PRV-4")
-@pytest.mark.parametrize(
+@each_row(
     ("error", "kind"),
     [
         ({"code": "context_length_exceeded", "message": "x"}, ContextOverflow),

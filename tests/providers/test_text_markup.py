@@ -15,6 +15,7 @@ from clew.providers.wire.base_decoder import Decoder
 from clew.providers.wire.chat.decode import chat_decoder
 from clew.providers.wire.chat.text_markup import GEMMA, THINK, MarkupSplitter, TextCall, TextRun
 from clew.providers.wire.chat.text_tool_calls import LONGEST, CallSyntax, parse_call
+from tests.rows import each_row
 
 TOOLS = ("read", "write_file")
 
@@ -36,7 +37,7 @@ def call(path: str) -> TextCall:
     return TextCall("read", json.dumps({"path": path}, separators=(",", ":")))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "thought", "words"),
     [
         ("<think>\nhm\n</think>\n\nYes.", "hm\n", "Yes."),
@@ -59,7 +60,7 @@ def test_thinking_is_told_from_words(text: str, thought: str, words: str) -> Non
     assert split(*text) == (thought, words, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words", "calls"),
     [
         ('<|tool_call>call:read{path:<|"|>a.py<|"|>}<tool_call|>', "", [call("a.py")]),
@@ -133,7 +134,7 @@ def shown(text: str) -> str:
     return "".join(part.text for part in found if isinstance(part, TextRun))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Models write [TOOL_REQUEST] before a call, and then ",

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from clew.providers.tokenizers import meter_for, vocabulary_for
+from tests.rows import each_row
 
 
 @pytest.mark.req("CTX-3")
@@ -30,7 +31,7 @@ def test_the_count_is_the_makers_own(model: str, text: str, tokens: int) -> None
     assert meter(text) == tokens
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "vocabulary"),
     [
         ("gpt-4.1-mini", "o200k_base"),

@@ -155,7 +155,7 @@ async def test_a_closed_input_is_said_to_be_closed(tmp_path: Path) -> None:
         with pytest.raises(BackgroundTaskError, match=r"input of .* is closed"):
             await w.manager.send(task_id, "hello")
         await w.manager.cancel(task_id)
-        with pytest.raises(BackgroundTaskError, match="does not run"):
+        with pytest.raises(BackgroundTaskError, match="is not running"):
             await w.runner.send(task_id, "hello")
 
 

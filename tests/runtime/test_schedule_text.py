@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from clew.core.errors import ConfigError
 from clew.runtime.cron import describe_moment, next_time, parse_cron
 from clew.runtime.schedule_text import parse_schedule
+from tests.rows import each_row
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line"),
     [
         ("every weekday 9:00", "0 9 * * 1-5"),
@@ -49,7 +50,7 @@ def test_words_become_cron_lines(text: str, line: str) -> None:
     assert parse_schedule(text) == line
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("", "is not understood"),
@@ -88,7 +89,7 @@ def run(line: str, after: str, zone: ZoneInfo = BERLIN, *, times: int = 1) -> li
     return shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "after", "expected"),
     [
         ("0 9 * * 1-5", "2026-11-13T09:00", "2026-11-16T09:00+01:00"),

@@ -27,6 +27,7 @@ from clew.runtime.watchdogs import (
     observe,
     start_activity,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("BGT-1")
 
@@ -157,7 +158,7 @@ def test_pieces_of_a_repeated_sentence_are_a_repetition(cuts: list[int]) -> None
     assert watch(REPETITION, *[ReasoningDelta(one) for one in pieces]) is TimeoutReason.REPETITION
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pieces",
     [
         ["-"] * 79,

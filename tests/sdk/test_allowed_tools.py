@@ -169,16 +169,23 @@ async def test_what_a_command_allows_is_shown_before_it_is_installed_and_when_it
     (tmp_path / "project").mkdir()
     homes = Homes(user=tmp_path / "home", clew=tmp_path / "home" / ".clew")
     plugins = Plugins(tmp_path / "project", {}, homes=homes)
-    source = write_plugin(tmp_path / "tools", {"name": "tools"}, {"commands/do.md": TOUCH})
+    own = command("Go", description="d", allowed_tools="Bash(${CLAUDE_PLUGIN_ROOT}/go.sh)")
+    files = {"commands/do.md": TOUCH, "commands/own.md": own}
+    source = write_plugin(tmp_path / "tools", {"name": "tools"}, files)
 
     async with plugins.prepare_install(str(source)) as prepared:
         shown = "\n".join(format_preparation(prepared))
         await prepared.accept()
+    write_plugin(source, None, {"commands/do.md": f"{TOUCH} Now."})
+    async with plugins.prepare_update(plugins.installed.get("tools")) as other_text:
+        assert other_text.change is not None
+        assert not other_text.change.must_ask
     write_plugin(source, None, {"commands/do.md": TOUCH.replace("touch *", "rm *")})
     async with plugins.prepare_update(plugins.installed.get("tools")) as update:
         change = update.change
 
-    assert "these do not ask:\n    /tools:do: Bash(touch *)" in shown
+    assert "these do not ask:\n    /tools:do: Bash(touch *)\n" in shown
+    assert "/tools:own: Bash(${CLAUDE_PLUGIN_ROOT}/go.sh)" in shown
     assert change is not None
     assert change.must_ask
     assert "without asking, while you run it: /tools:do: Bash(rm *)" in change.added

@@ -13,6 +13,7 @@ from clew.core.errors import AnswerRejected, ConfigError
 from clew.providers.scripted import ScriptedProvider
 from clew.sdk.json_schema import JsonSchema, load_schema
 from clew.sdk.structured_answer import ask_structured, parse_answer, read_schema
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("CLI-2")
 
@@ -40,7 +41,7 @@ def errors(schema: Any, value: Any) -> list[str]:
     return load_schema(json.dumps(schema).encode()).find_errors(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "good", "bad", "error"),
     [
         ({"type": "integer"}, 3.0, True, "$ must be of type integer, not true"),

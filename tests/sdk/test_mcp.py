@@ -516,6 +516,24 @@ async def test_a_server_that_ends_at_an_unknown_question_is_asked_in_the_old_way
     assert await run(place, call("echo", "hi")) == ["hi"]
 
 
+@pytest.mark.parametrize(
+    ("mcp", "allowed", "seconds"),
+    [
+        ({}, ["Bash"], 3),
+        ({}, ["Bash", "mcp__plain"], 30),
+        ({"startupWait": 500}, ["mcp__plain__echo"], 0.5),
+    ],
+)
+async def test_the_first_prompt_waits_longer_for_a_server_that_the_user_names(
+    place: Place, mcp: dict[str, Any], allowed: list[str], seconds: float
+) -> None:
+    configure(place, mcp=mcp)
+
+    async with place.session(["hello"], allowed_tools=allowed) as session:
+        assert session.parts.mcp is not None
+        assert session.parts.mcp.source.wait == seconds
+
+
 async def test_a_search_waits_for_a_server_that_starts_slowly(place: Place) -> None:
     gate = place.project / "go"
     configure(

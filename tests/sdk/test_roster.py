@@ -138,7 +138,7 @@ async def test_agents_of_another_process_are_listed_answered_stopped_and_read(
             )
             assert stopped.group is RosterGroup.DONE
             roster = await agents.find(short)
-            with pytest.raises(SessionError, match="asks nothing"):
+            with pytest.raises(SessionError, match="has no open question"):
                 await roster.answer(short, PermissionAnswer(approval=Approval.NO))
         assert process.poll() is None
 

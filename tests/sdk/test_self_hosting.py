@@ -22,6 +22,7 @@ from clew.sdk.self_hosting import (
     plan_self_hosting_verification,
     transition_self_hosting_loop,
 )
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("SHV-1")
 
@@ -117,7 +118,7 @@ def test_a_plan_is_a_value_that_can_be_sent() -> None:
     assert msgspec.json.decode(msgspec.json.encode(plan), type=SelfHostingPlan) == plan
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "message"),
     [
         ({"changed_files": []}, "at least one changed file"),
@@ -215,7 +216,7 @@ def reachable(start: State) -> set[State]:
     return seen
 
 
-@pytest.mark.parametrize("state", STATES)
+@each_row("state", STATES)
 def test_every_state_can_be_reached_and_leads_back_to_idle(state: State) -> None:
     assert state in reachable("idle")
     assert "idle" in reachable(state)

@@ -11,12 +11,13 @@ from clew.providers.effort import effort_fields
 from clew.providers.scripted import ScriptedProvider
 from clew.session.edits import set_effort
 from clew.stores.memory import MemoryStore
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("CLI-2")
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "model", "fields"),
     [
         (

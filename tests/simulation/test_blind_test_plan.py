@@ -16,6 +16,7 @@ from clew.simulation.blind_test.questions import (
 from clew.simulation.blind_test.replies import parse_answer, parse_grades, parse_questions
 from clew.simulation.blind_test.scores import shuffle_answers
 from clew.simulation.blind_test.transcript import find_newest, make_counter, split_text
+from tests.rows import each_row
 
 pytestmark = pytest.mark.req("SIM-1")
 
@@ -100,7 +101,7 @@ def test_an_answer_is_found_beside_other_words(text: str) -> None:
     assert (parsed.value, parsed.problem) == ("42", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "[" * 100_000,

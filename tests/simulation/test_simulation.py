@@ -252,6 +252,7 @@ def recording(entries: Sequence[Entry], *, every: float = 100.0) -> RecordedSess
     return session(*messages, every=every, system=SYSTEM)
 
 
+@pytest.mark.slow("plays long random sessions")
 @settings(deadline=None, max_examples=40)
 @given(histories(max_turns=8), st.sampled_from(["m", "gpt-4o", "claude-opus-4-6"]))
 def test_invalid_and_oversized_requests_are_counted(history: list[Entry], name: str) -> None:

@@ -34,6 +34,7 @@ from clew.stores.sqlite import SqliteStore
 from clew.stores.stored_entries import decode_entry
 from clew.stores.transfer import Exported, export_lines, import_export, read_export
 from tests.histories import histories
+from tests.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ def entry(number: int, text: str = "hello", at: float = 1.0) -> Entry:
 
 
 @pytest.mark.req("STO-4")
-@pytest.mark.parametrize(
+@each_row(
     ("change", "silent", "dead"),
     [
         ({}, 1e9, False),

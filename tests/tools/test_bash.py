@@ -17,6 +17,7 @@ from clew.tools.builtin.bash import bash_tool
 from clew.tools.builtin.child_process import HeadTail, child_environment, make_printable
 from clew.tools.protocol import Progress, Tool, ToolContext, ToolOutput
 from clew.tools.sandbox import Sandbox, SandboxMode, SandboxPolicy
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-5")]
 
@@ -192,7 +193,7 @@ def test_nothing_is_lost_without_being_counted(chunks: list[bytes], half: int) -
     assert kept.dropped == max(0, len(whole) - 2 * half)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "text"),
     [
         (b"\x1b[1;31mred\x1b[0m \x1b[Kdone", "red done"),
@@ -305,7 +306,7 @@ async def test_sessions_that_share_a_tool_have_folders_of_their_own(tmp_path: Pa
     assert (await two.run_tool("Bash", pwd, said="!pwd")).text == str(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
@@ -317,7 +318,7 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
     assert is_secret_variable(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("PATH", "HOME", "PWD", "OLDPWD", "AWS_REGION", "AWS_PROFILE", "SSH_AUTH_SOCK"),

@@ -35,6 +35,7 @@ from clew.tools.web.protocol import (
 )
 from clew.tools.web.search import Brave, SearXNG
 from clew.tools.web.urls import UrlRefused, check_url, is_public, is_same_site, parse_url
+from tests.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-2")]
 
@@ -325,7 +326,7 @@ def test_an_address_has_one_form(written: str, form: str) -> None:
     assert parse_url(form) == parse_url(written)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         *("", "example.com", "ftp://example.com/", "file:///etc/passwd", "http://", "http:///x"),
@@ -444,7 +445,7 @@ async def test_a_name_is_looked_up_once_for_each_connection() -> None:
     assert server.headers[0]["Host"] == f"a.test:{port}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second", "same"),
     [
         ("http://a.com/", "https://a.com/x", True),

@@ -95,9 +95,15 @@ KEYS = st.sampled_from(
         *("\x0b", "\x1b[200~two\nlines\x1b[201~", "\x1b\r", "\x0c", "\x1b[Z"),
     ]
 )
-STEPS = st.lists(st.one_of(EVENTS, KEYS, st.none()), max_size=25)
+REPLY: list[Event | str | None] = [request(1), None, "t"]
+"""A question, seen, and the key after which the user writes to the model."""
+STEPS = st.lists(
+    st.one_of(st.one_of(EVENTS, KEYS, st.none()).map(lambda step: [step]), st.just(REPLY)),
+    max_size=25,
+).map(lambda groups: [step for group in groups for step in group])
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-1", "TUI-2")
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.integers(20, 70))
@@ -132,6 +138,7 @@ def test_the_scrollback_is_the_transcript_whatever_is_typed(
     assert {one for one in SEQUENCE.findall(seen.raw) if not ALLOWED.fullmatch(one)} == set()
 
 
+@pytest.mark.slow("plays long random sessions")
 @pytest.mark.req("TUI-2")
 @pytest.mark.parametrize("reflows", [False, True])
 @settings(max_examples=15, deadline=None)

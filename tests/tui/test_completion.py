@@ -1,7 +1,5 @@
 """What the menu below the input offers."""
 
-import pytest
-
 from clew.sdk.client import CommandInfo
 from clew.tui.completion import (
     CommandItem,
@@ -10,6 +8,7 @@ from clew.tui.completion import (
     find_mention,
     make_menu,
 )
+from tests.rows import each_row
 
 OFFERS = (
     CommandItem(
@@ -21,7 +20,7 @@ OFFERS = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "found"),
     [
         ("/", ["/compact", "/context"]),
@@ -50,7 +49,7 @@ def test_the_menu_describes_what_the_terminal_does_itself() -> None:
     assert menu[0].meta.startswith("print a folded block")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("@", "@"),

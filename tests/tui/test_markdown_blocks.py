@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.tui.markdown_blocks import MarkdownSplitter
+from tests.rows import each_row
 from tests.tui.answers import ANSWER, answers, cut
 
 pytestmark = pytest.mark.req("TUI-2")
@@ -16,7 +17,7 @@ def feed(*pieces: str) -> tuple[list[str], str]:
     return done, splitter.tail
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "done", "tail"),
     [
         ("A paragraph", [], "A paragraph"),

@@ -77,7 +77,7 @@ class FileCheckpoints:
     def keep(self, path: Path) -> None:
         """Keep the file at `path`, and all else that a change of it may touch.
 
-        When this returns, the change can be undone, also after a crash. A path that the running
+        When this returns, the change can be undone, even after a crash. A path that the running
         turn has already kept is not read again.
 
         Raises:

@@ -1,15 +1,14 @@
 """`clew config`: show the settings and their files, check them, change them."""
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
 
 from clew.cli.environment import own_environment
-from clew.cli.streams import print_json, write_err, write_out
-from clew.core.sanitize import sanitize
+from clew.cli.streams import print_json, print_lines, write_err
 from clew.sdk.folders import working_folder
 from clew.sdk.settings import (
     LoadedSettings,
@@ -36,7 +35,7 @@ def _show(settings: ProjectSettings, arguments: Namespace) -> int:
     if arguments.json:
         print_json(describe_settings(loaded), indent=True)
     else:
-        _write(_format_settings(loaded))
+        print_lines(_format_settings(loaded))
     return 0
 
 
@@ -62,7 +61,7 @@ def _format_settings(loaded: LoadedSettings) -> Iterator[str]:
 
 
 def _path(settings: ProjectSettings, _: Namespace) -> int:
-    _write(
+    print_lines(
         f"{'+' if layer.exists else '-'} {layer.path}  ({layer.place.scope})"
         for layer in settings.load().layers
     )
@@ -74,7 +73,7 @@ def _check(settings: ProjectSettings, _: Namespace) -> int:
     for problem in problems:
         write_err(problem)
     if not problems:
-        _write(["no problems found"])
+        print_lines(["no problems found"])
     return 1 if problems else 0
 
 
@@ -89,7 +88,7 @@ def _get(settings: ProjectSettings, arguments: Namespace) -> int:
         write_err(f"{arguments.key} is not set")
         return 1
     if isinstance(value, str):
-        _write([value])
+        print_lines([value])
     else:
         print_json(value, indent=True)
     return 0
@@ -97,7 +96,7 @@ def _get(settings: ProjectSettings, arguments: Namespace) -> int:
 
 def _set(settings: ProjectSettings, arguments: Namespace) -> int:
     change = settings.set(arguments.key, arguments.value, target=arguments.where)
-    _write([f"{arguments.key} is set in {change.file}"])
+    print_lines([f"{arguments.key} is set in {change.file}"])
     if change.withheld:
         write_err(
             "part of that file has no effect until you accept this folder: clew config accept"
@@ -107,29 +106,27 @@ def _set(settings: ProjectSettings, arguments: Namespace) -> int:
 
 def _unset(settings: ProjectSettings, arguments: Namespace) -> int:
     change = settings.unset(arguments.key, target=arguments.where)
-    _write([f"{arguments.key} is no longer set in {change.file}"])
+    print_lines([f"{arguments.key} is no longer set in {change.file}"])
     return 0
 
 
 def _accept(settings: ProjectSettings, _: Namespace) -> int:
     loaded = settings.load()
     if not loaded.withheld:
-        _write(["this folder is already accepted" if loaded.accepted else _NOTHING_TO_ACCEPT])
+        print_lines(["this folder is already accepted" if loaded.accepted else _NOTHING_TO_ACCEPT])
         return 0
     settings.accept(loaded)
     withheld = format_withheld(loaded.withheld, most=len(loaded.withheld))
-    _write([f"accepted {settings.cwd}; these settings now apply:", withheld])
+    print_lines([f"accepted {settings.cwd}; these settings now apply:", withheld])
     return 0
 
 
 def _forget(settings: ProjectSettings, _: Namespace) -> int:
     was_stored = settings.revoke()
-    _write(["this folder is no longer accepted" if was_stored else "this folder was not accepted"])
+    print_lines(
+        ["this folder is no longer accepted" if was_stored else "this folder was not accepted"]
+    )
     return 0
-
-
-def _write(lines: Iterable[str]) -> None:
-    write_out("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 _Action: TypeAlias = Callable[[ProjectSettings, Namespace], int]

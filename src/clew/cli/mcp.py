@@ -2,7 +2,7 @@
 
 import webbrowser
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -11,10 +11,10 @@ import msgspec
 from anyio import to_thread
 
 from clew.cli.environment import own_environment
-from clew.cli.streams import print_json, write_err, write_out
+from clew.cli.streams import print_json, print_lines, write_err
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
-from clew.core.sanitize import sanitize, sanitize_line
+from clew.core.sanitize import sanitize_line
 from clew.core.text import pluralize
 from clew.sdk.folders import working_folder
 from clew.sdk.mcp_admin import KnownServer, McpServers, make_entry
@@ -54,13 +54,13 @@ def _add_json(servers: McpServers, arguments: Namespace) -> int:
 def _store(servers: McpServers, arguments: Namespace, entry: Mapping[str, object]) -> int:
     name = arguments.name
     label = servers.add(name, entry, scope=arguments.scope)
-    _write([f"added {name} to {label}; try it with: clew mcp test {name}"])
+    print_lines([f"added {name} to {label}; try it with: clew mcp test {name}"])
     return 0
 
 
 def _remove(servers: McpServers, arguments: Namespace) -> int:
     label = servers.remove(arguments.name, scope=arguments.scope)
-    _write([f"removed {arguments.name} from {label}"])
+    print_lines([f"removed {arguments.name} from {label}"])
     return 0
 
 
@@ -69,9 +69,9 @@ def _list(servers: McpServers, arguments: Namespace) -> int:
     if arguments.json:
         print_json(msgspec.to_builtins(found), indent=True)
     elif found:
-        _write(_format(one) for one in found)
+        print_lines(_format(one) for one in found)
     else:
-        _write(["no MCP servers; add one with: clew mcp add NAME -- COMMAND"])
+        print_lines(["no MCP servers; add one with: clew mcp add NAME -- COMMAND"])
     return 0
 
 
@@ -80,7 +80,7 @@ def _get(servers: McpServers, arguments: Namespace) -> int:
     if arguments.json:
         print_json(msgspec.to_builtins(one), indent=True)
     else:
-        _write([_format(one), msgspec.json.format(msgspec.json.encode(one.entry)).decode()])
+        print_lines([_format(one), msgspec.json.format(msgspec.json.encode(one.entry)).decode()])
     return 0
 
 
@@ -91,14 +91,14 @@ def _test(servers: McpServers, arguments: Namespace) -> int:
         print_json({**data, "works": found.works}, indent=True)
     elif found.works:
         version = found.status.version
-        _write([f"{arguments.name} works ({found.seconds:.1f} s, protocol {version})"])
+        print_lines([f"{arguments.name} works ({found.seconds:.1f} s, protocol {version})"])
         for word, names in (
             ("tool", found.tools),
             ("prompt", found.prompts),
             ("resource", found.resources),
         ):
             if names:
-                _write([f"{pluralize(len(names), word)}:", *_indent(names)])
+                print_lines([f"{pluralize(len(names), word)}:", *_indent(names)])
     else:
         write_err(f"{arguments.name} does not work ({found.status.state}): {found.status.error}")
         if found.status.output[:-1]:
@@ -114,17 +114,17 @@ def _write_output(lines: Sequence[str]) -> None:
 
 def _login(servers: McpServers, arguments: Namespace) -> int:
     async def open_page(address: str) -> None:
-        _write([f"log in on this page: {address}"])
+        print_lines([f"log in on this page: {address}"])
         await to_thread.run_sync(webbrowser.open, address)
 
     anyio.run(servers.login, arguments.name, open_page)
-    _write([f"logged in to {arguments.name}"])
+    print_lines([f"logged in to {arguments.name}"])
     return 0
 
 
 def _logout(servers: McpServers, arguments: Namespace) -> int:
     known = servers.logout(arguments.name)
-    _write(["the tokens are removed" if known else "there were no tokens"])
+    print_lines(["the tokens are removed" if known else "there were no tokens"])
     return 0
 
 
@@ -147,10 +147,6 @@ def _indent(names: tuple[str, ...]) -> list[str]:
         *(f"  {name}" for name in names[:_MOST_NAMES]),
         *([f"  … and {more:,} more"] if more > 0 else []),
     ]
-
-
-def _write(lines: Iterable[str]) -> None:
-    write_out("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 _Action: TypeAlias = Callable[[McpServers, Namespace], int]

@@ -58,7 +58,7 @@ def _add_replica(serve: argparse.ArgumentParser) -> None:
         type=parse_seconds,
         default=5.0,
         metavar="SECONDS",
-        help="replicas take over the sessions of one without a heartbeat for so long (default: 5)",
+        help="replicas take over the sessions of one that is silent for this long (default: 5)",
     )
 
 

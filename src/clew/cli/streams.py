@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -65,6 +66,11 @@ def print_line(text: str, style: str = "") -> None:
     """
     shown = sanitize(text)
     write_out(f"{make_painter()(shown, style) if style else shown}\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Write sanitized lines to standard output; raises as `print_line`."""
+    write_out("".join(f"{sanitize(line)}\n" for line in lines))
 
 
 def print_json(value: object, *, indent: bool = False) -> None:

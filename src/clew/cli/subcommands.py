@@ -188,7 +188,7 @@ def _add_models(models: argparse.ArgumentParser) -> None:
 
 def _add_worker(worker: argparse.ArgumentParser) -> None:
     worker.description = (
-        "Runs the durable agents of a store until it is ended. Start as many workers as you like,"
+        "Runs the durable agents of a store until you stop it. Start as many workers as you like,"
         " on any machine that reaches the store: when one dies, the others continue its agents."
         " Needs clew[durable]. See docs/scaling.md."
     )

@@ -45,7 +45,9 @@ class Framing(Struct, frozen=True, kw_only=True, gc=False):
     tools: int = 0
     """Once, if any tool is declared: hidden instructions of the provider on how to call tools."""
     request: int = 0
-    """Once per request: hidden instructions of the provider."""
+    """Once per request: hidden instructions of the provider, and where the answer begins."""
+    system: int = 0
+    """Once, if there is a system prompt: its frame, where it is a message like others."""
     sealed: int = 200
     """Characters of an encrypted block that hold no thinking."""
     typed_tools: bool = False
@@ -144,6 +146,11 @@ def message_units(
 ) -> int:
     """Estimate a message including its framing."""
     return framing.message + sum(part_units(part, meter, framing) for part in message.parts)
+
+
+def system_units(system: str, meter: Meter, framing: Framing) -> int:
+    """Estimate the system prompt and what every request costs beside its messages and tools."""
+    return framing.request + (meter(system) + framing.system if system else 0)
 
 
 @lru_cache(maxsize=256)

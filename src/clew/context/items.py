@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import accumulate, compress
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import overload
 
 from msgspec import Struct
@@ -287,8 +287,7 @@ class Items(Sequence[Item]):
 
     def without(self, entries: Container[EntryId]) -> list[Item]:
         """Return the items that do not belong to `entries`."""
-        stays = [entry_id not in entries for entry_id in self.ids]
-        return list(compress(self._store, stays))
+        return list(compress(self._store, map(not_, map(entries.__contains__, self.ids))))
 
     @property
     def ids(self) -> list[EntryId]:

@@ -1,7 +1,7 @@
-"""`LazyList`, `LazyMapping` and `Memo`: collections that make their elements on first access."""
+"""Values that are made on first access: `LazyList`, `LazyMapping`, `Memo`, `lazy_property`."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -152,3 +152,28 @@ class Memo:
         return isinstance(other, Memo)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class lazy_property(Generic[_T]):  # noqa: N801 - named like `property`
+    """A property that is computed on first access, for classes whose instances have a `__dict__`.
+
+    `functools.cached_property` does the same, but up to Python 3.11 it takes a lock, which takes
+    longer than most values here.
+    """
+
+    def __init__(self, make: Callable[[Any], _T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | _T:
+        if instance is None:
+            return self
+        made = instance.__dict__[self._name] = self._make(instance)
+        return made

@@ -1,5 +1,8 @@
 """Builds the entries that make a view smaller, with a report on what left it."""
 
+from collections.abc import Set
+from itertools import filterfalse
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -53,7 +56,7 @@ def build_compaction(
     cleared = tuple(change.entry_id for change in plan.replaced)
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
-        kept=_find_kept(view, {*dropped, *cleared}),
+        kept=_find_kept(view, plan.dropped_ids, {*dropped[:1], *cleared}),
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
@@ -121,8 +124,12 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
     )
 
 
-def _find_kept(view: View, gone: set[EntryId]) -> tuple[EntryId, ...]:
-    return tuple([entry_id for entry_id in view.items.ids if entry_id not in gone])
+def _find_kept(view: View, *gone: Set[EntryId]) -> tuple[EntryId, ...]:
+    """Return the entries of the view that are in none of these sets."""
+    kept = view.items.ids
+    for entries in gone:
+        kept = list(filterfalse(entries.__contains__, kept))
+    return tuple(kept)
 
 
 def _tokens_after(view: View, units: int, *, before: int) -> int:

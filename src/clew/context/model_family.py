@@ -27,21 +27,25 @@ def _make(  # noqa: PLR0913 - the columns of a table
     rate: float,
     *,
     keeps_reasoning: bool = False,
+    message: int = 4,
     call: int = 12,
     result: int = 6,
     tool: int = 8,
     tools: int = 0,
     request: int = 0,
+    system: int = 0,
     sealed: int = 200,
     typed_tools: bool = False,
 ) -> ModelFamily:
     """Return a family whose framing is given in tokens."""
     framing = Framing(
+        message=round(message / rate),
         call=round(call / rate),
         result=round(result / rate),
         tool=round(tool / rate),
         tools=round(tools / rate),
         request=round(request / rate),
+        system=round(system / rate),
         sealed=sealed,
         typed_tools=typed_tools,
     )
@@ -49,30 +53,46 @@ def _make(  # noqa: PLR0913 - the columns of a table
 
 
 _FAMILIES = (
-    ("gpt-oss", _make(0.98, call=10, result=4, tool=0, tools=24, request=66, typed_tools=True)),
+    (
+        "gpt-oss",
+        _make(0.98, call=10, result=4, tool=0, tools=24, request=66, system=6, typed_tools=True),
+    ),
     (
         r"gpt|(?<![a-z0-9])o[1-9](?![a-z0-9])|codex|computer-use",
-        _make(0.97, call=8, result=4, tool=0, tools=12, request=3, sealed=800, typed_tools=True),
+        _make(
+            0.97,
+            call=8,
+            result=4,
+            tool=0,
+            tools=12,
+            request=3,
+            system=3,
+            sealed=800,
+            typed_tools=True,
+        ),
     ),
-    ("gemini|gemma", _make(1.03, call=15, result=8, tool=0, tools=4, typed_tools=True)),
+    ("gemini|gemma", _make(1.03, message=0, call=15, result=8, tool=0, tools=4, typed_tools=True)),
     ("grok.*non-reasoning", _make(0.98, keeps_reasoning=True, tool=0, tools=140)),
     ("grok", _make(0.98, keeps_reasoning=True, tool=0, tools=140, request=175)),
-    ("qwen|qwq", _make(1.1, call=16, result=14, tool=0, tools=130)),
+    ("qwen|qwq", _make(1.1, call=16, result=14, tool=0, tools=130, request=3, system=5)),
     ("glm|zai", _make(1.05, call=16, result=10, tool=0, tools=110)),
     ("deepseek.*llama|llama-?3", _make(1.02, request=30)),
     ("deepseek", _make(1.03, call=20, result=10, tool=0, tools=230)),
-    ("kimi|moonshot", _make(1.05, keeps_reasoning=True, call=16, result=10, tool=24)),
+    (
+        "kimi|moonshot",
+        _make(1.05, keeps_reasoning=True, call=16, result=10, tool=24, request=2, system=4),
+    ),
     (
         "mistral|ministral|magistral|mixtral|pixtral|codestral|devstral|voxtral",
-        _make(1.1, keeps_reasoning=True, tool=30),
+        _make(1.1, keeps_reasoning=True, tool=30, request=10, system=4),
     ),
     ("nova-2", _make(1.06, keeps_reasoning=True, tool=0, tools=870, request=40)),
-    ("nova", _make(1.06, keeps_reasoning=True, tool=0, tools=350)),
+    ("nova", _make(1.06, keeps_reasoning=True, message=0, tool=0, tools=350)),
     ("llama-?4", _make(1.02, tool=0, tools=600)),
     ("llama", _make(1.02)),
 )
-"""Families by a part of the name; the first match wins. `call`, `result`, `tool`, `tools` and
-`request` are tokens, measured on recorded requests whose whole text is known."""
+"""Families by a part of the name; the first match wins. The other numbers
+are tokens, measured on recorded requests whose whole text is known."""
 
 _CLAUDE = r"claude-(?:[a-z]+-)?v?(\d)(?:-(\d))?(?!\d)"
 _OLD_RATE, _NEW_RATE = 1.18, 1.62

@@ -1,13 +1,13 @@
 """`Strategy`: the protocol that decides what leaves a view, its budget and its plan."""
 
 from enum import StrEnum
-from functools import cached_property
 from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from clew.context.items import Item, ItemKind, Items
+from clew.context.lazy_list import lazy_property
 from clew.context.view import View, shorten_item
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
@@ -112,22 +112,22 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     """The model that writes the summary; None leaves the choice to the session."""
     why: str = ""
 
-    @cached_property
+    @lazy_property
     def dropped_entries(self) -> tuple[EntryId, ...]:
         """The entries of `dropped`, in order."""
         return tuple(map(_entry_id, self.dropped))
 
-    @cached_property
+    @lazy_property
     def dropped_ids(self) -> frozenset[EntryId]:
         """The entries of `dropped`."""
         return frozenset(self.dropped_entries)
 
-    @cached_property
+    @lazy_property
     def dropped_units(self) -> int:
         """The size of `dropped`."""
         return sum(map(_units, self.dropped))
 
-    @cached_property
+    @lazy_property
     def dropped_words(self) -> int:
         """The sum of `measure_words` of `dropped`."""
         return sum([measure_words(item) for item in self.dropped if item.kind is _USER])

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from clew.context.calibration import convert_tokens, default_for, learn
-from clew.context.estimate import Framing, Meter, text_units, tool_units
+from clew.context.estimate import Framing, Meter, system_units, text_units, tool_units
 from clew.context.items import NO_ITEMS, Item, ItemKind, Items, sort_items
 from clew.context.lazy_list import LazyMapping, Memo
 from clew.context.model_family import family_of
@@ -264,7 +264,7 @@ def _apply_setup(view: View, body: SetupChanged) -> View:
     changed = replace(
         view,
         setup=body,
-        system_units=view.meter(body.system) + framing.request,
+        system_units=system_units(body.system, view.meter, framing),
         tool_units=tool_units(body.tools if body.model.calls_tools else (), view.meter, framing),
         anchor=None,
         calibration=calibration,

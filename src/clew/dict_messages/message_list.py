@@ -118,9 +118,10 @@ def read_message_list(
 def _items(messages: Sequence[Message], model: str | None) -> Items:
     meter = (meter_for(model) if model else None) or text_units
     framing = family_of(model or "").framing
+    ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
     items = [
-        Item.of(EntryId(-number), one, meter=meter, framing=framing)
-        for number, one in enumerate(messages, start=1)
+        Item.of(entry_id, message, meter=meter, framing=framing)
+        for entry_id, message in zip(ids, messages, strict=True)
     ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
         items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter, framing=framing)

@@ -2,7 +2,6 @@
 
 import io
 import re
-from asyncio import IncompleteReadError
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -20,7 +19,10 @@ async def post_event(
     event: HookEvent, handler: HttpHook, payload: HookInput, context: HookContext
 ) -> HookVerdict:
     """Post an event to the server. A failed request is a report and decides nothing."""
-    import aiohttp  # noqa: PLC0415 - slow to import, and few sessions have an HTTP hook
+    # Slow to import, and few sessions have an HTTP hook.
+    from asyncio import IncompleteReadError  # noqa: PLC0415
+
+    import aiohttp  # noqa: PLC0415
 
     try:
         async with (

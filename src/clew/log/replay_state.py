@@ -58,7 +58,6 @@ class ReplayState:
     def __init__(self, path: Path) -> None:
         self.reader = LogReader(path)
         self.session_id = ""
-        self.cwd = ""
         self.entries: list[Entry] = []
         self.view = View()
         self.added: Entry | None = None
@@ -119,7 +118,6 @@ class ReplayState:
                 pass
 
     def _start(self, event: SessionInit) -> None:
-        self.cwd = event.cwd
         self._turn, self._wire = _EMPTY, {}
         if event.anew:
             self.entries, self.view = [], View()

@@ -15,6 +15,7 @@ from clew.permissions.paths import (
     denies_path,
     denies_some,
     denies_within,
+    expand_home,
     find_fixed_folder,
     resolve,
 )
@@ -26,7 +27,8 @@ from clew.permissions.shell.command_line import (
     ShellWord,
     flatten,
 )
-from clew.permissions.shell.file_arguments import find_possible_files, guess_files
+from clew.permissions.shell.file_arguments import find_possible_files, knows_files_of
+from clew.permissions.shell.names_in_words import guess_files
 
 _MAX_FOLDERS = 16
 _NO_LINKS = TreeSurvey(links=(), has_odd_names=False)
@@ -111,6 +113,17 @@ def _possible_files(line: CommandLine) -> Iterator[FileAccess]:
     for command in flatten(line.commands):
         yield from find_possible_files(command.words, runs=bool(command.inner))
     yield from guess_files(line.assigned)
+    yield from guess_files([ShellWord(part, part) for part in find_input(line).split()])
+
+
+def find_input(line: CommandLine) -> str:
+    """Return the text that programs without a table get as their input; it may be commands."""
+    if not line.inputs or all(
+        command.inner or command.inert or knows_files_of(command.words)
+        for command in flatten(line.commands)
+    ):
+        return ""
+    return "\n".join(line.inputs)
 
 
 def find_refusal(line: CommandLine, policy: Policy, dirs: WorkingDirs) -> str:
@@ -216,4 +229,4 @@ def _may_follow(rule: Rule, file: FileAccess, dirs: WorkingDirs, links: LinkFind
 def _absolute_places(word: ShellWord, dirs: WorkingDirs) -> Iterator[str]:
     if word.known or word.globs:
         for place in dirs.resolve(word.text):
-            yield str(Path(place).expanduser()) if place.startswith("~") else place
+            yield expand_home(place)

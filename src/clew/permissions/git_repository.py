@@ -114,7 +114,7 @@ def _read_pointer(file: Path) -> str:
 
 def _read(file: Path, limit: int) -> bytes:
     if not file.is_file() or file.stat().st_size > limit:
-        raise ValueError(f"{file} is no file, or too long")
+        raise ValueError(f"{file} is not a regular file, or is too long")
     with file.open("rb") as stream:
         return stream.read(limit)
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct, field
 
 MAX_ENTRIES = 20_000
+_MAX_PARTS = 200
 _SIMPLE = re.compile(r"[^\[\](){}\\!+@|]*")
 """A part of a pattern that `fnmatch` reads as the shell does."""
 _WILD = re.compile(r"[*?\[(]")
@@ -58,12 +59,7 @@ class LinkFinder(Struct):
         many entries to look at.
         """
         if pattern not in self._patterns:
-            first, *rest = pattern.lstrip("/").split("/")
-            try:
-                found = tuple(_match("/", [first, *rest], _Budget(), linked=False))
-            except _TooMany:
-                found = None
-            self._patterns[pattern] = found
+            self._patterns[pattern] = _find_matches(pattern)
         return self._patterns[pattern]
 
 
@@ -83,8 +79,18 @@ class _Budget(Struct):
                     if self.entries < 0:
                         raise _TooMany
                     yield entry
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have
             return
+
+
+def _find_matches(pattern: str) -> tuple[str, ...] | None:
+    parts = pattern.lstrip("/").split("/")
+    if len(parts) > _MAX_PARTS:
+        return None
+    try:
+        return tuple(_match("/", parts, _Budget(), linked=False))
+    except _TooMany:
+        return None
 
 
 def _survey(folder: str) -> TreeSurvey | None:
@@ -93,7 +99,7 @@ def _survey(folder: str) -> TreeSurvey | None:
     try:
         while waiting:
             place = waiting.pop()
-            if (real := os.path.realpath(place)) in seen:
+            if (real := _resolve(place)) in seen:
                 continue
             seen.add(real)
             for entry in budget.scan(place):
@@ -105,6 +111,13 @@ def _survey(folder: str) -> TreeSurvey | None:
     except _TooMany:
         return None
     return TreeSurvey(links=tuple(links), has_odd_names=odd)
+
+
+def _resolve(place: str) -> str:
+    try:
+        return os.path.realpath(place)
+    except (OSError, ValueError):
+        return place
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

@@ -96,6 +96,8 @@ def _find_guard_doubt(
             expands = command.expands and command.program in RUNNERS and not command.inner
             if expands or may_match(rule, command) or _may_run(rule, command):
                 return f"the rule {rule} may forbid this"
+            if mentions_words(rule, command_files.find_input(line)):
+                return f"the rule {rule} may forbid what a program gets as its input"
         if guarding and command.opaque_reason and not _is_spelled_out(access, command, policy):
             return f"it is uncertain what this command runs: {command.opaque_reason}"
     return command_files.find_doubt(line, guarding, follow_cd(line, policy.cwd, access.start))

@@ -43,7 +43,7 @@ _ONE_FOLDER = re.compile(r"[^/]+/\*\*")
 
 def resolve(path: str, folder: Path) -> Path | None:
     """Return the real path, or None if it cannot be resolved."""
-    real = _real_path(_below(_expand_home(path), str(folder)))
+    real = _real_path(_below(expand_home(path), str(folder)))
     return None if real is None else Path(real)
 
 
@@ -159,7 +159,7 @@ def _expand_allowed(rule: Rule, cwd: Path) -> Iterable[str]:
     if pattern.startswith("//"):
         yield resolve_prefix(pattern[1:])
     elif pattern.startswith("~"):
-        yield resolve_prefix(_expand_home(pattern))
+        yield resolve_prefix(expand_home(pattern))
     elif pattern.startswith("/"):
         yield f"{_real(Path(rule.base)) if rule.base else root}{pattern}"
     elif "/" not in pattern:
@@ -176,7 +176,7 @@ def expand_denied(rule: Rule, cwd: Path) -> set[str]:
     if pattern.startswith("//"):
         found.add(pattern[1:])
     elif pattern.startswith("~"):
-        found.add(_expand_home(pattern))
+        found.add(expand_home(pattern))
     elif pattern.startswith("/"):
         # One slash means the project's folder, but many users mean the root of the disk.
         found.add(pattern)
@@ -196,7 +196,7 @@ def _matches(patterns: Iterable[str], targets: Iterable[str], *, fold: bool) -> 
 
 
 def _normalize_path(path: str, cwd: Path) -> str:
-    return os.path.normpath(_below(_expand_home(path), str(_real(cwd))))
+    return os.path.normpath(_below(expand_home(path), str(_real(cwd))))
 
 
 def _exists(path: Path) -> bool:
@@ -230,7 +230,8 @@ def _resolve_folder(folder: str) -> Path:
     return Path(folder).resolve()
 
 
-def _expand_home(path: str) -> str:
+def expand_home(path: str) -> str:
+    """Replace `~` at the beginning; a user that does not exist stays as written."""
     if not path.startswith("~"):
         return path
     head, slash, rest = path.partition("/")

@@ -113,12 +113,12 @@ class ProcessRunner:
         """Write a line to the standard input of a process; `END_OF_INPUT` closes it.
 
         Raises:
-            BackgroundTaskError: The process does not run, or does not read its input.
+            BackgroundTaskError: The process is not running, or does not read its input.
         """
         pipes = self._running.get(task_id)
         if pipes is None:
             # It is just starting or ending.
-            raise _refuse(f"{task_id} does not run", recoverable=True)
+            raise _refuse(f"{task_id} is not running", recoverable=True)
         if text == END_OF_INPUT:
             pipes.close_input()
             return
@@ -280,7 +280,7 @@ def _report_news(task: RunningTask, output: ProcessOutput) -> None:
 
 
 async def _end(process: Process, guard: CallGuard, output: ProcessOutput, *, grace: float) -> None:
-    """End everything that a process has started, also if it has ended itself."""
+    """End everything that a process has started, even if it has ended itself."""
     with CancelScope(shield=True):
         is_over = process.returncode is not None
         if not is_over or group_is_alive(process):

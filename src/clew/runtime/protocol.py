@@ -100,7 +100,7 @@ class TaskFacts(Struct, frozen=True, kw_only=True):
     worktree_path: str | None = None
     branch_name: str | None = None
     preview: str | None = None
-    """The newest line of its output, also while it is not complete."""
+    """The newest line of its output, even while it is not complete."""
 
 
 class RunningTask(Protocol):

@@ -1,7 +1,7 @@
 """`Roster`: the agents of all sessions and machines that share a store, in one list.
 
 Each process writes the rows of its tasks, workers those of durable ones. The list shows a task
-whose process is gone as failed, also when that process could not report it.
+whose process is gone as failed, even when that process could not report it.
 """
 
 import time
@@ -166,7 +166,7 @@ class Roster:
         entry = await self.find(wanted)
         task_id, question = entry.task.task_id, entry.question
         if question is None:
-            raise SessionError(f"{task_id} asks nothing; it is {describe_status(entry)}")
+            raise SessionError(f"{task_id} has no open question; it is {describe_status(entry)}")
         if answer.approval is Approval.PROJECT and not question.project_rules:
             raise SessionError("this call cannot be allowed for the project; answer y, s or n")
         if entry.task.durable:

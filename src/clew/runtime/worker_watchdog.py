@@ -78,7 +78,7 @@ class WorkerTimes(Struct, frozen=True, kw_only=True):
 
 
 async def find_workers(tasks: TaskStore) -> list[WorkerRow]:
-    """Return the processes that serve the queue, also those that are silent."""
+    """Return the processes that serve the queue, including those that are silent."""
     return [one for one in await tasks.workers() if one.worker.startswith(PREFIX)]
 
 

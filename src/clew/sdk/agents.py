@@ -58,7 +58,7 @@ class Agents:
         return self.setup.find_definition(name)
 
     async def run(self, request: TaskRequest) -> TaskState:
-        """Have an agent do a task, and return its last state, also if it failed.
+        """Have an agent do a task, and return its last state, even if it failed.
 
         A caller that is cancelled cancels the agent.
 

@@ -54,7 +54,6 @@ from clew.session.config import CALLBACKS, SessionOptions
 from clew.session.gate import Gate
 from clew.session.session import Session
 from clew.stores.protocol import Store
-from clew.stores.sqlite import SqliteStore
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.websearch import BRAVE_VARIABLE, search_backend
 from clew.tools.protocol import Tool
@@ -118,8 +117,12 @@ def _find_store(blueprint: Blueprint) -> Store:
     options = blueprint.options
     if (session := options.get("session")) is not None:
         return session.state.options["store"]
-    database = blueprint.homes.project(blueprint.cwd) / "sessions.db"
-    return options.get("store") or SqliteStore(database)
+    if (store := options.get("store")) is not None:
+        return store
+    # Programs with a store of their own need no SQLite.
+    from clew.stores.sqlite import SqliteStore  # noqa: PLC0415
+
+    return SqliteStore(blueprint.homes.project(blueprint.cwd) / "sessions.db")
 
 
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:

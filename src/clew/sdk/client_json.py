@@ -4,8 +4,8 @@ Every way to reach a session from outside its process uses this table, so that a
 described once. Values are encoded by msgspec.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Awaitable
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
@@ -170,125 +170,64 @@ class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How full the window is, of a `ContextError`."""
 
 
-Call: TypeAlias = Callable[[SessionClient, Any], Awaitable[object]]
-
-
 class Method(Struct, frozen=True):
-    """One method of `SessionClient`."""
+    """One method of `SessionClient`, or of its `tasks` or `context`."""
 
+    name: str
+    """Such as `submit` or `tasks.cancel`."""
     params: type[Struct]
+    """Its fields are the arguments of the method."""
     result: Any
     """The type of the result."""
-    call: Call
+
+    async def call(self, client: SessionClient, params: Struct) -> object:
+        """Call the method, and wait for its result."""
+        part, _, name = self.name.rpartition(".")
+        method = getattr(getattr(client, part) if part else client, name)
+        if isinstance(params, PromptInput):
+            return await method(params)
+        result = method(**{field: getattr(params, field) for field in params.__struct_fields__})
+        return await result if isinstance(result, Awaitable) else result
 
 
-async def _abort(client: SessionClient, _: NoParams) -> None:
-    client.abort()
-
-
-async def _answer(client: SessionClient, params: AnswerParams) -> None:
-    await client.answer(params.request_id, params.approval, reply=params.reply)
-
-
-METHODS: dict[str, Method] = {
-    "snapshot": Method(NoParams, SessionSnapshot, lambda client, _: client.snapshot()),
-    "submit": Method(PromptInput, str, lambda client, params: client.submit(params)),
-    "execute": Method(
-        ExecuteParams, CommandOutcome, lambda client, params: client.execute(params.line)
-    ),
-    "answer": Method(AnswerParams, None, _answer),
-    "set_model": Method(NameParams, None, lambda client, params: client.set_model(params.name)),
-    "set_mode": Method(ModeParams, None, lambda client, params: client.set_mode(params.mode)),
-    "set_name": Method(NameParams, None, lambda client, params: client.set_name(params.name)),
-    "set_language": Method(
-        LanguageParams, None, lambda client, params: client.set_language(params.language)
-    ),
-    "history": Method(
-        HistoryParams,
-        list[HistoryEntry],
-        lambda client, params: client.history(after=params.after, limit=params.limit),
-    ),
-    "commands": Method(NoParams, list[CommandInfo], lambda client, _: client.commands()),
-    "complete_path": Method(
-        CompletePathParams,
-        list[PathMatch],
-        lambda client, params: client.complete_path(params.fragment, limit=params.limit),
-    ),
-    "abort": Method(NoParams, None, _abort),
-    "cancel_queue": Method(NoParams, bool, lambda client, _: client.cancel_queue()),
-    "tasks.list": Method(NoParams, tuple[TaskState, ...], lambda client, _: client.tasks.list()),
-    "tasks.get": Method(TaskParams, TaskState, lambda client, p: client.tasks.get(p.task_id)),
-    "tasks.cancel": Method(
-        CancelTaskParams,
-        TaskState,
-        lambda client, p: client.tasks.cancel(p.task_id, reason=p.reason),
-    ),
-    "tasks.close": Method(TaskParams, TaskState, lambda client, p: client.tasks.close(p.task_id)),
-    "tasks.send": Method(SendParams, None, lambda client, p: client.tasks.send(p.task_id, p.text)),
-    "tasks.read_log": Method(
-        LogParams,
-        LogPage,
-        lambda client, p: client.tasks.read_log(p.task_id, offset=p.offset, limit=p.limit),
-    ),
-    "tasks.create_group": Method(
-        CreateGroupParams,
-        JobGroupState,
-        lambda client, p: client.tasks.create_group(p.task_ids, policy=p.policy, label=p.label),
-    ),
-    "tasks.list_groups": Method(
-        NoParams, tuple[JobGroupState, ...], lambda client, _: client.tasks.list_groups()
-    ),
-    "tasks.get_group": Method(
-        GroupParams, JobGroupState, lambda client, p: client.tasks.get_group(p.group_id)
-    ),
-    "tasks.wait_group": Method(
-        GroupParams, JobGroupState, lambda client, p: client.tasks.wait_group(p.group_id)
-    ),
-    "tasks.summarize_group": Method(
-        GroupParams, JobGroupSummary, lambda client, p: client.tasks.summarize_group(p.group_id)
-    ),
-    "context.state": Method(NoParams, ContextState, lambda client, _: client.context.state()),
-    "context.timeline": Method(
-        TimelineParams,
-        ContextTimeline,
-        lambda client, p: client.context.timeline(after=p.after, limit=p.limit),
-    ),
-    "context.entries": Method(
-        EntriesParams,
-        list[JournalEntry],
-        lambda client, p: client.context.entries(after=p.after, limit=p.limit),
-    ),
-    "context.compaction": Method(
-        EntryParams, CompactionDetail, lambda client, p: client.context.compaction(p.entry_id)
-    ),
-    "context.preview": Method(
-        PreviewParams,
-        CompactionPreview,
-        lambda client, p: client.context.preview(strategy=p.strategy),
-    ),
-    "context.compact": Method(
-        CompactParams,
-        CompactionOutcome,
-        lambda client, p: client.context.compact(instructions=p.instructions, force=p.force),
-    ),
-    "context.undo": Method(
-        UndoParams, UndoneChange, lambda client, p: client.context.undo(p.entry_id)
-    ),
-    "context.pin": Method(EntryParams, None, lambda client, p: client.context.pin(p.entry_id)),
-    "context.unpin": Method(EntryParams, None, lambda client, p: client.context.unpin(p.entry_id)),
-    "context.recall": Method(
-        RecallParams,
-        RecallResult,
-        lambda client, p: client.context.recall(p.query, limit=p.limit),
-    ),
-    "context.simulate": Method(
-        SimulateParams,
-        ContextSimulation,
-        lambda client, p: client.context.simulate(
-            p.strategies, window=p.window, max_tokens=p.max_tokens, lookups=p.lookups
-        ),
-    ),
-}
+_METHODS = (
+    Method("snapshot", NoParams, SessionSnapshot),
+    Method("submit", PromptInput, str),
+    Method("execute", ExecuteParams, CommandOutcome),
+    Method("answer", AnswerParams, None),
+    Method("set_model", NameParams, None),
+    Method("set_mode", ModeParams, None),
+    Method("set_name", NameParams, None),
+    Method("set_language", LanguageParams, None),
+    Method("history", HistoryParams, list[HistoryEntry]),
+    Method("commands", NoParams, list[CommandInfo]),
+    Method("complete_path", CompletePathParams, list[PathMatch]),
+    Method("abort", NoParams, None),
+    Method("cancel_queue", NoParams, bool),
+    Method("tasks.list", NoParams, tuple[TaskState, ...]),
+    Method("tasks.get", TaskParams, TaskState),
+    Method("tasks.cancel", CancelTaskParams, TaskState),
+    Method("tasks.close", TaskParams, TaskState),
+    Method("tasks.send", SendParams, None),
+    Method("tasks.read_log", LogParams, LogPage),
+    Method("tasks.create_group", CreateGroupParams, JobGroupState),
+    Method("tasks.list_groups", NoParams, tuple[JobGroupState, ...]),
+    Method("tasks.get_group", GroupParams, JobGroupState),
+    Method("tasks.wait_group", GroupParams, JobGroupState),
+    Method("tasks.summarize_group", GroupParams, JobGroupSummary),
+    Method("context.state", NoParams, ContextState),
+    Method("context.timeline", TimelineParams, ContextTimeline),
+    Method("context.entries", EntriesParams, list[JournalEntry]),
+    Method("context.compaction", EntryParams, CompactionDetail),
+    Method("context.preview", PreviewParams, CompactionPreview),
+    Method("context.compact", CompactParams, CompactionOutcome),
+    Method("context.undo", UndoParams, UndoneChange),
+    Method("context.pin", EntryParams, None),
+    Method("context.unpin", EntryParams, None),
+    Method("context.recall", RecallParams, RecallResult),
+    Method("context.simulate", SimulateParams, ContextSimulation),
+)
+METHODS: dict[str, Method] = {method.name: method for method in _METHODS}
 """Every method but `events`, which is a stream."""
 
 

@@ -86,7 +86,7 @@ async def launch(
 
     Args:
         spec: Which session.
-        on_envelope: Called with every event, also those of the opening.
+        on_envelope: Called with every event, including those of the opening.
         host: Owns background work; by default a host of the session's own.
         environ: Environment variables; by default those of the process.
         place: The store, which the caller closes; by default the one that the spec names.

@@ -104,7 +104,7 @@ class McpServers:
         return place.label
 
     def list_servers(self) -> list[KnownServer]:
-        """Return the servers of all files, sorted by name, also those that are not started."""
+        """Return the servers of all files, sorted by name, including those that are not started."""
         loaded = self._load()
         plugins = self._load_plugins(loaded)
         found = {one.name: one for one in list_servers(loaded, plugins=plugins).servers}

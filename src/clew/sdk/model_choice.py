@@ -114,7 +114,7 @@ class ModelChooser:
     def choose_single(self, model: str) -> ModelChoice | None:
         """Choose a model of the single `provider` of older settings; None if it is not set.
 
-        Its models have any names, also those of another family: it may be a gateway.
+        Its models have any names, including those of another family: it may be a gateway.
 
         Raises:
             ConfigError: The provider cannot be made.

@@ -25,8 +25,9 @@ from clew.extensions.plugins.sources import (
     GitSource,
     PathSource,
     Source,
-    UnsupportedSource,
     describe_source,
+    is_archive_url,
+    make_archive_source,
     parse_git_source,
     parse_source_object,
 )
@@ -246,6 +247,8 @@ class Plugins:
             if market:
                 await self._add_from_settings(market)
             return await to_thread.run_sync(self.marketplaces.find, name, market)
+        if is_archive_url(text):
+            return PluginOrigin(source=make_archive_source(text))
         source = _parse_source(text, self._cwd)
         if source is None:
             raise ConfigError(
@@ -307,7 +310,7 @@ def _find_settings_marketplaces(loaded: LoadedSettings, cwd: Path) -> dict[str, 
     for name, entry in loaded.settings.extra_known_marketplaces.items():
         source = parse_source_object(entry.source)
         if isinstance(source, PathSource):
-            source = PathSource(path=str((cwd / source.path).resolve()))
-        if not isinstance(source, UnsupportedSource):
+            found[name] = PathSource(path=str((cwd / source.path).resolve()))
+        elif isinstance(source, GitSource):
             found[name] = source
     return found

@@ -116,7 +116,7 @@ class ProjectStores:
         return found[:limit]
 
     async def find(self, session_id: str) -> LocatedSession:
-        """Return the session with that id, also if it is one of an agent.
+        """Return the session with that id, even if it is one of an agent.
 
         Raises:
             SessionNotFound: No folder that is served has it.

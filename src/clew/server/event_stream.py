@@ -61,7 +61,7 @@ class Streams:
                 del self._open[scope]
 
     def stop(self) -> None:
-        """End all streams, also those that start later."""
+        """End all streams, including those that start later."""
         self._stopping = True
         for scope in self._open:
             scope.cancel()

@@ -1,7 +1,8 @@
 """Routes that call one method of `SessionClient`: fields of the path, the query and the body.
 
-`clew.sdk.client_json.METHODS` says what a method takes and returns. A field that the path names
-comes from there; the others come from the body of a POST or PUT, and else from the query.
+`clew.sdk.client_json.METHODS` says what a method takes and returns, and
+`clew.sdk.remote.addresses.ADDRESSES` where it is. A field that the path names comes from there; the
+others come from the body of a POST or PUT, and else from the query.
 """
 
 import re
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.sdk.client_json import METHODS
+from clew.sdk.remote.addresses import ADDRESSES
 from clew.server.route import AnyRoute, Call, Example, Route
 
 SESSION_ERRORS = (404, 409, 503)
@@ -24,24 +26,16 @@ class SessionPath(Struct, frozen=True, kw_only=True):
     session_id: str
 
 
-def make_method_route(
-    method: str,
-    path: str,
-    name: str,
-    *,
-    summary: str,
-    example: Example | None = None,
-) -> AnyRoute:
+def make_method_route(name: str, *, summary: str, example: Example | None = None) -> AnyRoute:
     """Return the route that calls a method of the session in the path.
 
     Args:
-        method: The HTTP method.
-        path: The address; has `{session_id}`.
-        name: The key in `METHODS`.
+        name: The key in `METHODS` and `ADDRESSES`.
         summary: What the route does.
         example: A request that works.
     """
-    called = METHODS[name]
+    called, address = METHODS[name], ADDRESSES[name]
+    method, path = address.method, address.path
     fields = {field.name: field for field in msgspec.structs.fields(called.params)}
     in_path = {key: fields[key] for key in _PLACEHOLDER.findall(path) if key in fields}
     rest = {key: field for key, field in fields.items() if key not in in_path}

@@ -1,6 +1,6 @@
 """One model call outside the conversation that helps to write a summary.
 
-It is charged to the session as soon as it ends, also when it is cancelled or its answer is not
+It is charged to the session as soon as it ends, even when it is cancelled or its answer is not
 used. Tool calls in the answer are never run.
 """
 

@@ -49,7 +49,7 @@ class SummaryTask(Struct, kw_only=True):
 async def summarise(state: SessionState, task: SummaryTask) -> WrittenSummary | None:
     """Return the first summary that can be used; None if there is none.
 
-    `task.attempts` gets every try, also those of a compaction that is aborted later.
+    `task.attempts` gets every try, including those of a compaction that is aborted later.
     """
     plan = task.plan
     if task.prepared is not None and (summary := _use_prepared(state, task, task.prepared)):

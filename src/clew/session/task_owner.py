@@ -1,12 +1,15 @@
 """`TaskOwner`: a task group that lives longer than the call that starts work in it."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack
 
 import anyio
-from anyio.abc import TaskGroup
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from anyio.abc import TaskGroup
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +25,7 @@ class TaskOwner:
 
     def __init__(self) -> None:
         self._tasks: TaskGroup | None = None
-        self._main: asyncio.Future[None] | None = None
+        self._main: Future[None] | None = None
         self._started = anyio.Event()
         self._stop = anyio.Event()
 
@@ -34,8 +37,11 @@ class TaskOwner:
     async def start(self) -> None:
         """Start the task group, and wait until it runs; calling it again does nothing."""
         if self._main is None:
+            # Slow to import, and an event loop that runs has done so.
+            from asyncio import ensure_future  # noqa: PLC0415
+
             # The one task that nothing else owns: it is the owner. `aclose` waits for its end.
-            self._main = asyncio.ensure_future(self._run())
+            self._main = ensure_future(self._run())
         await self._started.wait()
 
     def start_soon(self, work: Callable[[Unpack[_Ts]], Awaitable[Any]], *arguments: *_Ts) -> None:
@@ -52,7 +58,9 @@ class TaskOwner:
         with anyio.CancelScope(shield=True):
             self.stop()
             if self._main is not None:
-                await asyncio.wait([self._main])
+                from asyncio import wait  # noqa: PLC0415 - as above
+
+                await wait([self._main])
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as self._tasks:

@@ -7,7 +7,7 @@ seconds. A holder that promised to renew its lease more often (`silent_after`) i
 breaks that promise, on any machine: a process that is stopped still exists.
 
 Each holder gets an epoch, which only grows, and every write checks it. A holder that was taken for
-dead but is alive gets `LeaseLost` at its next write, also after its successor has finished.
+dead but is alive gets `LeaseLost` at its next write, even after its successor has finished.
 """
 
 import os

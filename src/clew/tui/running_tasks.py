@@ -50,7 +50,7 @@ class RunningTasks:
     def __init__(self) -> None:
         self._tasks: dict[str, RunningTask] = {}
         self._in_background: set[str] = set()
-        """Tasks in the background, also those that have ended."""
+        """Tasks in the background, including those that have ended."""
 
     @property
     def running(self) -> tuple[RunningTask, ...]:

@@ -8,6 +8,7 @@ import pytest
 from clew.core.errors import ConfigError
 from clew.tools.mcp.config import ServerConfig, parse_server
 from clew.tools.mcp.pool import McpPool
+from clew.tools.mcp.stdio import choose_environment
 
 pytestmark = pytest.mark.req("TOL-6")
 
@@ -56,3 +57,22 @@ def test_a_variable_that_is_no_secret_is_not_redacted() -> None:
 def test_an_unknown_type_is_an_error_of_the_settings() -> None:
     with pytest.raises(ConfigError, match="one has an unknown type; write one of stdio, http"):
         parse(type="carrier-pigeon", command="serve")
+
+
+def test_a_server_gets_what_the_network_needs_and_no_password() -> None:
+    environ = {
+        "PATH": "/bin",
+        "SSL_CERT_FILE": "/etc/cert.pem",
+        "https_proxy": "http://proxy.test:3128",
+        "HTTP_PROXY": "http://ada:pass@proxy.test:3128",
+        "OPENAI_API_KEY": "key",
+    }
+
+    chosen = choose_environment(environ, {"LOG": "debug", "PATH": "/own"})
+
+    assert chosen == {
+        "PATH": "/own",
+        "SSL_CERT_FILE": "/etc/cert.pem",
+        "https_proxy": "http://proxy.test:3128",
+        "LOG": "debug",
+    }

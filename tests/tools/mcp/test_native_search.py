@@ -17,6 +17,7 @@ from clew.testing.fake_apis.anthropic import FakeMessagesApi
 from clew.testing.fake_apis.protocol import ModelReply
 from clew.testing.fake_apis.responses import FakeResponsesApi
 from clew.testing.server import FakeServer, ScriptedResponse, serve
+from tests.rows import each_row
 from tests.tools.mcp.test_on_demand import Pool, make_source
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("TOL-8")]
@@ -141,7 +142,7 @@ async def test_a_tool_that_came_later_is_described_as_text_where_it_cannot_be_lo
     check_prefix(server, "messages")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "expected"),
     [
         ("claude-sonnet-4-5-20250929", True),
@@ -158,7 +159,7 @@ def test_claude_models_from_4_on_load_tools(model: str, *, expected: bool) -> No
     assert not has_tool_references(model, "https://anthropic.com.example.org/v1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "expected"),
     [
         ("gpt-5.4", True),

@@ -119,7 +119,6 @@ async def test_a_question_stops_only_the_clock_of_its_own_call(tmp_path: Path) -
             "",
             {"go": True, "force": False},
         ),
-        ({"go": {"type": "boolean"}, "force": {"type": "boolean"}}, "", None),
         (
             {"who": {"type": "string"}, "where": {"type": "string", "default": "here"}},
             "Ada",
@@ -143,3 +142,83 @@ async def test_a_yes_is_only_about_what_has_no_default(
     assert answer.content == expected
     defaults = [one["default"] for one in fields.values() if "default" in one]
     assert [f"default {one}" in " ".join(shown) for one in defaults] == [True] * len(defaults)
+
+
+CHOICES = [{"const": "lo", "title": "Low"}, {"const": "hi", "title": "High"}]
+
+
+@pytest.mark.parametrize(
+    ("field", "reply", "expected"),
+    [
+        ({"type": "string", "oneOf": CHOICES}, "hi", "hi"),
+        ({"type": "string", "oneOf": CHOICES}, "low", "lo"),
+        ({"type": "string", "oneOf": CHOICES}, "other", None),
+        ({"type": "string", "enum": ["a"], "enumNames": ["First"]}, "first", "a"),
+        ({"type": "array", "items": {"type": "string", "enum": ["r", "w"]}}, "r, w", ["r", "w"]),
+        ({"type": "array", "items": {"anyOf": CHOICES}}, "High", ["hi"]),
+        ({"type": "array", "items": {"anyOf": CHOICES}}, "High, other", None),
+        ({"type": "array", "items": {"type": "string"}}, "one, two", ["one", "two"]),
+    ],
+)
+async def test_a_choice_is_named_by_its_value_or_its_title(
+    field: dict[str, Any], reply: str, expected: object
+) -> None:
+    async def ask(_: str, __: Mapping[str, str]) -> PermissionAnswer:
+        return PermissionAnswer(approval=Approval.ONCE, reply=reply)
+
+    answer = await answer_elicitation(make_form(one=field), ask)
+
+    assert answer.content == (None if expected is None else {"one": expected})
+
+
+NO = PermissionAnswer(approval=Approval.NO)
+FORM: dict[str, dict[str, Any]] = {
+    "name": {"type": "string"},
+    "sure": {"type": "boolean"},
+    "note": {"type": "string"},
+    "size": {"type": "integer", "default": 3},
+}
+
+
+def say(reply: str) -> PermissionAnswer:
+    return PermissionAnswer(approval=Approval.ONCE, reply=reply)
+
+
+@pytest.mark.parametrize(
+    ("answers", "action", "content"),
+    [
+        ([say("Ada"), YES, say("hi")], "accept", {"name": "Ada", "sure": True, "note": "hi"}),
+        ([say("Ada"), NO, NO], "accept", {"name": "Ada", "sure": False}),
+        ([NO], "decline", None),
+        ([YES], "decline", None),
+        ([say("Ada"), None], "cancel", None),
+    ],
+)
+async def test_a_form_with_several_fields_is_asked_field_by_field(
+    answers: list[PermissionAnswer | None], action: str, content: dict[str, Any] | None
+) -> None:
+    asked: list[str] = []
+
+    async def ask(question: str, _: Mapping[str, str]) -> PermissionAnswer | None:
+        asked.append(question)
+        return answers[len(asked) - 1]
+
+    form = make_form(**FORM)
+    form.requested_schema["required"] = ["name", "sure"]
+    answer = await answer_elicitation(form, ask)
+
+    assert answer.action == action
+    assert answer.content == (None if content is None else {"size": 3, **content})
+    assert (
+        asked
+        == ["Sure? (1 of 3: name)", "Sure? (2 of 3: sure)", "Sure? (3 of 3: note)"][: len(answers)]
+    )
+
+
+async def test_a_very_long_form_is_declined_without_a_question() -> None:
+    async def ask(*_: Any) -> PermissionAnswer:
+        raise AssertionError
+
+    form = make_form(**{f"field{number}": {"type": "string"} for number in range(13)})
+
+    assert (await answer_elicitation(form, ask)).action == "decline"

@@ -72,6 +72,7 @@ def _classify_sentences(units: Sequence[tuple[str, str]]) -> list[Sentence]:
     return found
 
 
+_USER, _ASSISTANT, _TOOL_RESULT = ItemKind.USER, ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 _FINAL_ANSWER, _REPORT, _THOUGHT = 1.5, 0.5, -0.5
 
 
@@ -109,7 +110,7 @@ def select_prose(messages: Iterable[ItemProse]) -> list[tuple[Prose, int]]:
 
 def read_prose(item: Item) -> ItemProse:
     """Read the prose of a message, and whether it is a request of the user."""
-    is_request = item.kind is ItemKind.USER and bool(find_request(item.message.text))
+    is_request = item.kind is _USER and bool(find_request(item.message.text))
     pieces = tuple(_list_pieces(item))
     return ItemProse(pieces=pieces, is_request=is_request) if pieces or is_request else _NO_PROSE
 
@@ -119,17 +120,17 @@ _NO_PROSE = ItemProse()
 
 def _list_pieces(item: Item) -> Iterator[Prose]:
     """Yield prose with its weight: final answers and reports say more than narration."""
-    if item.kind is ItemKind.ASSISTANT:
+    if item.kind is _ASSISTANT:
         for thought in _find_thoughts(item):
             yield Prose(item.entry_id, _cut(thought, _THOUGHT_CHARS), _THOUGHT, is_for_user=False)
         text = item.message.text
         if text.strip():
             yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER)
-    elif item.kind is ItemKind.TOOL_RESULT:
+    elif item.kind is _TOOL_RESULT:
         for result in item.message.results:
             if report := _find_report(result):
                 yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
-    elif item.kind is ItemKind.USER:
+    elif item.kind is _USER:
         for report in _find_reports(item.message.text):
             yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
 

@@ -235,7 +235,7 @@ def find_names(text: str) -> list[str]:
 def count_names(text: str) -> dict[str, int]:
     """Return what `find_names` finds, in order, and how often each occurs; much faster."""
     names: dict[str, int] = {}
-    for found in filter(None, map(_read_token, _split_tokens(text))):
+    for found in filter(None, map(_names_of, _split_tokens(text))):
         for name in found:
             names[name] = names.get(name, 0) + 1
     return names
@@ -243,7 +243,7 @@ def count_names(text: str) -> dict[str, int]:
 
 def collect_names(text: str) -> set[str]:
     """Return the names that `count_names` finds; faster where a text repeats its words."""
-    return set(chain.from_iterable(map(_read_token, set(_split_tokens(text)))))
+    return set(chain.from_iterable(map(_names_of, set(_split_tokens(text)))))
 
 
 def _split_tokens(text: str) -> list[str]:
@@ -251,7 +251,20 @@ def _split_tokens(text: str) -> list[str]:
     return separated.decode("utf-8", "surrogatepass").split()
 
 
-@lru_cache(maxsize=1 << 15)
+class _TokenNames(dict[str, Sequence[str]]):
+    """The names in each token, read once. Twice as fast as `lru_cache`, it forgets all at once."""
+
+    def __missing__(self, token: str) -> Sequence[str]:
+        if len(self) >= _MOST_TOKENS:
+            self.clear()
+        self[token] = found = _read_token(token)
+        return found
+
+
+_MOST_TOKENS = 1 << 15
+_names_of = _TokenNames().__getitem__
+
+
 def _read_token(token: str) -> Sequence[str]:
     """Return the names in one token: what `_NAME` finds, which takes longer."""
     if len(token) < _LEAST_NAME and "/" not in token:

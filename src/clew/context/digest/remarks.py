@@ -10,12 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import truncate
 
@@ -51,7 +51,7 @@ class Remark:
     place: int
     """The position of its message in the conversation."""
 
-    @cached_property
+    @lazy_property
     def head(self) -> str:
         """What precedes the first remark of a message: its entry and who said it."""
         return f"#{self.entry_id} {self.role}: " if self.entry_id > 0 else f"{self.role}: "
@@ -61,7 +61,7 @@ class Remark:
         """What it takes as a line of its own."""
         return len(self.head) + len(self.text) + 1
 
-    @cached_property
+    @lazy_property
     def words(self) -> dict[str, float]:
         """Its words; numbers and names weigh more."""
         return _weigh_words(self.text)

@@ -8,7 +8,6 @@ which files were changed and read. Everything is counted or quoted.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
@@ -28,6 +27,7 @@ from clew.context.digest.task_list import TaskItem, list_tasks
 from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 
@@ -65,23 +65,23 @@ class StateLedger:
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
-    @cached_property
+    @lazy_property
     def work(self) -> list[TextSection]:
         """What was achieved, is open and was refused, as headed lists."""
         return list(_make_work_sections(self))
 
-    @cached_property
+    @lazy_property
     def changed_files(self) -> TextSection:
         """The changed files with their full paths, last changed first."""
         return TextSection("Files changed:", _write_changed(self, self.root), _SHARES["changed"])
 
-    @cached_property
+    @lazy_property
     def changed_files_by_root(self) -> TextSection:
         """The changed files with paths relative to `root`, last changed first."""
         heading = f"Files changed{_name_root(self)}:"
         return TextSection(heading, _write_changed(self, ""), _SHARES["changed"])
 
-    @cached_property
+    @lazy_property
     def looks(self) -> list[TextSection]:
         """What was only read, searched and run, as headed lists."""
         return list(_make_look_sections(self))

@@ -7,16 +7,16 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
 
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.json_text import JsonDecoder
-from clew.core.messages import ToolResult
 
 _SHELLS = frozenset(
     {
@@ -89,7 +89,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     answered: bool = False
     """False while there is no result."""
 
-    @cached_property
+    @lazy_property
     def arguments(self) -> dict[str, object]:
         """The arguments; empty if they are not a JSON object."""
         try:
@@ -102,7 +102,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         """The shell command, or an empty string if this is no shell call."""
         return self._shell_command if self.name in _SHELLS else ""
 
-    @cached_property
+    @lazy_property
     def _shell_command(self) -> str:
         found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
         if isinstance(found, list):
@@ -111,7 +111,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             return words[2] if wrapped else " ".join(words)
         return found if isinstance(found, str) else ""
 
-    @cached_property
+    @lazy_property
     def simple_commands(self) -> list[tuple[str, bool]]:
         """The simple commands of the shell command; with each, whether a pipe follows it."""
         return [(strip_prefixes(part), piped) for part, piped in split_command(self.command)]
@@ -129,7 +129,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         """The files that the step changed: by a tool, a patch, or a shell command."""
         return () if self.failed or not self.answered or self.only_reads else self._edits
 
-    @cached_property
+    @lazy_property
     def _edits(self) -> tuple[FileEdit, ...]:
         return tuple(_list_edits(self))
 
@@ -159,7 +159,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             return self.arguments.get("command") == "view"
         return self.name in _READS
 
-    @cached_property
+    @lazy_property
     def file_read(self) -> tuple[str, str]:
         """The file that the step read, and the lines, such as `120-180`; empty for all of them.
 
@@ -184,13 +184,13 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
             return self.result
         return _OUTPUT_HEADING.sub("", self.result, count=1)
 
-    @cached_property
+    @lazy_property
     def exit_code(self) -> int | None:
         """The exit code if the result gives one."""
         found = _EXIT.search(self.result[:_WRAPPER_HEAD])
         return int(found.group(1)) if found else None
 
-    @cached_property
+    @lazy_property
     def background_id(self) -> str:
         """The id of the job that the call left running, or an empty string."""
         for text in (self.result[:_WRAPPER_HEAD], self.result[-_WRAPPER_HEAD:]):
@@ -218,13 +218,9 @@ def is_read_tool(name: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _is_read_or_shell(name: str) -> bool:
-    return name.lower() in _READS or name.lower() in _SHELLS
-
-
-def may_quote_user(result: ToolResult) -> bool:
-    """Return whether a result may tell what the user said: it failed, or no program made it."""
-    return result.failed or not _is_read_or_shell(result.name)
+def may_quote_user(name: str) -> bool:
+    """Return whether a result of a tool may tell what the user said, even if it did not fail."""
+    return name.lower() not in _READS and name.lower() not in _SHELLS
 
 
 _PATCH_FILE = re.compile(

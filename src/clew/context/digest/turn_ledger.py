@@ -7,7 +7,6 @@ first task, the newest request, and what reads like a rule come first. Nothing i
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import cached_property
 from itertools import chain, zip_longest
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from clew.context.digest.tool_steps import may_quote_user
 from clew.context.digest.user_words import find_answer, find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
@@ -51,7 +51,7 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
     answer_id: EntryId = NO_ENTRY
     outcome: TurnOutcome = TurnOutcome.UNANSWERED
 
-    @cached_property
+    @lazy_property
     def is_rule(self) -> bool:
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
@@ -69,7 +69,7 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
         outcome = "" if self.outcome is TurnOutcome.ANSWERED else f" {self.outcome}"
         return f"→ {entry}{outcome}: "
 
-    @cached_property
+    @lazy_property
     def short_answer(self) -> str:
         """The answer on one line; empty if it is too long for a ledger to quote it whole."""
         line = _write_line(self.answer)
@@ -104,7 +104,7 @@ class TurnLog:
                 self._answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and may_quote_user(part):
+                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
                         self._add_answer(item.entry_id, find_answer(part.text))
             elif kind is _USER:
                 self._conclude()

@@ -1,7 +1,9 @@
 """Where the words of a query occur in a text, and the passages that show them together."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -18,6 +20,7 @@ _OTHER_FORM = 0.5
 _LINE_REST = 160
 """Characters by which a passage grows to show its last line whole."""
 _WORD = re.compile(r"\w+\Z")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Snippet(Struct, frozen=True, kw_only=True):
@@ -141,13 +144,19 @@ def _strip_accents(text: str) -> str:
     """Return `text` without accents, and with the same length."""
     if text.isascii():
         return text
-    table: dict[int, str] = {}
-    for char in set(text):
-        if not char.isascii():
-            bare = fold(char)
-            if len(bare) == 1 and bare != char:
-                table[ord(char)] = bare.upper() if char.isupper() and bare.isascii() else bare
-    return text.translate(table) if table else text
+    for char in set(_NOT_ASCII.findall(text)):
+        bare = _strip_accent(char)
+        if bare != char:
+            text = text.replace(char, bare)
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _strip_accent(char: str) -> str:
+    bare = fold(char)
+    if len(bare) != 1:
+        return char
+    return bare.upper() if char.isupper() and bare.isascii() else bare
 
 
 def best_window(
@@ -158,19 +167,23 @@ def best_window(
     Each word counts once per window, by its weight; of equal windows the shortest wins.
     """
     best = (0, 0, 0.0)
-    places = [0] * len(weights)
-    """Where each word occurred last."""
-    seen: dict[int, float] = {}
+    seen: dict[int, tuple[int, float]] = {}
+    """Where each word of the window occurred last and what it counts, the farthest back first."""
+    total = 0.0
     for one in occurrences:
-        seen[one.term] = weights[one.term] * one.weight
-        places[one.term] = one.start
-        for term in [term for term in seen if places[term] < one.start - size]:
-            del seen[term]
-        total = sum(seen.values())
-        if total >= best[2]:
-            first = min(places[term] for term in seen)
-            if total > best[2] or one.start - first < best[1] - best[0]:
-                best = (first, one.start, total)
+        start, worth = one.start, weights[one.term] * one.weight
+        before = seen.pop(one.term, None)
+        seen[one.term] = start, worth
+        first = next(iter(seen.values()))[0]
+        has_changed = before is None or before[1] != worth
+        while first < start - size:
+            del seen[next(iter(seen))]
+            first = next(iter(seen.values()))[0]
+            has_changed = True
+        if has_changed:
+            total = math.fsum(counted for _, counted in seen.values())
+        if total > best[2] or (total == best[2] and start - first < best[1] - best[0]):
+            best = (first, start, total)
     return best
 
 

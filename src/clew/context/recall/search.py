@@ -6,7 +6,6 @@ occur together and for exact names, near-identical texts as one hit.
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
@@ -56,7 +55,8 @@ _ROLE_WEIGHTS: Mapping[str, float] = MappingProxyType(
 )
 _SIZES = ((900, 2), (320, 3))
 """Characters and number of snippets: for the best hit, and for the others."""
-_DIGITS = re.compile(r"\d+")
+_DIGITS = b"0123456789"
+"""Texts that differ only in numbers are alike."""
 
 
 class IndexQuery(Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ def search_index(
         return Found()
     ranking = _Ranking(index, query)
     hits = ranking.hits(frozenset(skip), limit)
-    # The latest version of a file needs all of its edits, also those that look alike.
+    # The latest version of a file needs all of its edits, including those that look alike.
     folded = hits if query.latest else _fold_alike(hits)
     shown = [ranking.show(hit, best=place == 0) for place, hit in enumerate(folded[:limit])]
     return Found(hits=tuple(shown), total=len(folded), missing=ranking.missing)
@@ -315,7 +315,8 @@ def _newest(group: Sequence[Hit]) -> Hit:
 
 
 def _signature(unit: Unit) -> frozenset[str]:
-    text = _DIGITS.sub("0", unit.text[:_COMPARED_CHARS])
+    data = unit.text[:_COMPARED_CHARS].encode("utf-8", "surrogatepass")
+    text = data.translate(None, _DIGITS).decode("utf-8", "surrogatepass")
     lines = text.splitlines()
     return frozenset([unit.role, *(lines if len(lines) > 3 else text.split())])
 

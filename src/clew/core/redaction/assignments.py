@@ -57,8 +57,8 @@ _LINE_START = re.compile(
 )
 _PLAIN_START = re.compile(rb"""(?:^|\n)[^\n"'`]*$""")
 _NETRC = re.compile(rb"(?:login[ \t]+\S{1,64}\s+|(?:^|\n)[ \t]+)$")
-_LITERAL = re.compile(rb"(?:login[ \t]+\S{1,64}\s+|(?:setenv|set(?:[ \t]+-\w+)+)[ \t]+)$")
-"""What makes the word after a name a value and no prose: netrc, csh, fish."""
+_LITERAL = re.compile(rb"(?:login[ \t]+\S{1,64}\s+|(?:setenv|setx|ENV|set(?:[ \t]+-\w+)+)[ \t]+)$")
+"""What makes the word after a name a value and no prose: netrc, csh, fish, Windows, Docker."""
 _LONGER_NAME = re.compile(rb"[^\s:]:\d{1,9}:$")
 """The output of grep before a match, in contrast to `arn:aws:…:secret:name`."""
 _ENCODED_VALUE = re.compile(rb"(?:[^\s\"'`\\,;&<>%]|%(?!26|3B|0A))+", re.IGNORECASE)

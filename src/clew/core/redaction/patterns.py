@@ -71,6 +71,8 @@ PLAIN: Final[dict[str, str]] = {
     "elevenlabs-key": rf"sk_[a-f0-9]{{48}}{_END}",
     "firecrawl-key": rf"fc-(?<![-_]fc-)[a-f0-9]{{32}}{_END}",
     "jina-key": r"jina_[\w-]{40,}",
+    "wandb-key": r"wandb_v1_[\w-]{40,}",
+    "e2b-key": rf"e2b_[a-f0-9]{{40}}{_END}",
     # Clouds
     "aws-access-key": rf"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{_END}",
     "aws-bedrock-key": r"(?:ABSK[A-Za-z0-9+/]{100,}|bedrock-api-key-[A-Za-z0-9+/]{60,})={0,2}",
@@ -98,6 +100,7 @@ PLAIN: Final[dict[str, str]] = {
     "crates-token": rf"cio[A-Za-z0-9]{{32}}{_END}",
     "nuget-key": rf"oy2[a-z0-9]{{43}}{_END}",
     "clojars-token": r"CLOJARS_[a-z0-9]{60}",
+    "jfrog-key": rf"AKCp[A-Za-z0-9]{{60,70}}{_END}",
     "docker-token": r"dckr_[po]at_[\w-]{20,}",
     "circleci-token": r"CCIPAT_[A-Za-z0-9]{22}_[a-f0-9]{40}",
     "buildkite-token": rf"bk[a-z]{{2}}_[a-f0-9]{{40}}{_END}",

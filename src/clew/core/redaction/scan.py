@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from clew.core.redaction import assignments
 from clew.core.redaction.classification import is_placeholder
+from clew.core.redaction.documents import find_document_secrets
 from clew.core.redaction.line_prefixes import find_plain_lines
 from clew.core.redaction.marks import (
     MARK,
@@ -36,8 +37,12 @@ _INNER = 512
 _SEPARATOR = re.compile(rb"[-_]")
 _HAS_PARTS = re.compile(rb"(?=[A-Za-z_-]*+[0-9])[A-Za-z0-9]*+[-_]")
 
-_PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(rb"-----END [A-Z0-9 ]{0,50}PRIVATE KEY(?: BLOCK)?-----")
+_PEM = re.compile(
+    rb"-----BEGIN (?:(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
+)
+_PEM_END = re.compile(
+    rb"-----END (?:[A-Z0-9 ]{0,50}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
+)
 _PEM_BODY = re.compile(
     rb"""(?:\s|\\[nr])*+ (?:[A-Za-z][A-Za-z-]{2,20}:\ [^\n]{0,200}\n\s*+)*+
     (?:[A-Za-z0-9+/=]{16,}+(?:\s|\\[nr])*+)*+ (?:[A-Za-z0-9+/=]{1,15}\s*$)?""",
@@ -89,6 +94,26 @@ _SIGNS = (
         password=rb"docker login [^\n]{0,200}?(?-i:-p)[ =]([^\s\"'$]{3,256})",
     ),
     _make_sign(b"redis-cli ", password=rb"redis-cli [^\n]{0,200}?(?-i:-a) ([^\s\"'$]{3,256})"),
+    _make_sign(
+        b"identified by ", password=rb"identified by (?:password )?[\"']([^\"'\s]{3,256})[\"']"
+    ),
+    _make_sign(b"password '", password=rb"password '([^'\s]{4,256})'"),
+    *(
+        _make_sign(name, password=name + rb"[ \t]+[\"']?([^\s\"'#$]{4,256})")
+        for name in (b"requirepass", b"masterauth", b"bindpw", b"rootpw")
+    ),
+    *(
+        _make_sign(
+            sign,
+            password_hash=re.escape(sign) + rb"(?:rounds=\d+\$)?[\w./-]{1,64}\$([\w./]{22,128})",
+        )
+        for sign in (b"$1$", b"$5$", b"$6$", b"$y$", b"$apr1$")
+    ),
+    *(
+        _make_sign(sign, password_hash=re.escape(sign) + rb"\d\d\$([\w./]{53})")
+        for sign in (b"$2a$", b"$2b$", b"$2y$")
+    ),
+    _make_sign(b"$argon2", password_hash=rb"\$argon2\w{1,2}\$[\w=,$+/]{8,128}\$([\w+/]{20,256})"),
     _make_sign(b"-signature=", signature=rb"-signature=([\w%+/=-]{20,1024})"),
     _make_sign(b"sig=", back=1, signature=rb"[?&;]sig=([\w%+/=-]{16,512})"),
     _make_sign(
@@ -168,6 +193,7 @@ def _find_in_lines(
     yield from _find_tokens(text)
     yield from _find_signed(text, signs)
     yield from _find_private_keys(text.data)
+    yield from find_document_secrets(text)
     yield from assignments.find_assigned_secrets(text, names)
     if depth and (plain := find_plain_lines(text.data)):
         inner = _find_in_lines(ScanText(plain.data), names, signs, depth - 1)

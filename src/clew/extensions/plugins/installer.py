@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from anyio import to_thread
 from msgspec import Struct, field
@@ -25,6 +26,7 @@ from clew.extensions.plugins.content import (
     list_files,
 )
 from clew.extensions.plugins.contribution import Plugin
+from clew.extensions.plugins.download import download
 from clew.extensions.plugins.manifest import PluginError
 from clew.extensions.plugins.reader import read_listed
 from clew.extensions.plugins.registry import (
@@ -39,9 +41,11 @@ from clew.extensions.plugins.registry import (
 from clew.extensions.plugins.repository import fetch
 from clew.extensions.plugins.sources import (
     ARCHIVE_ENDINGS,
+    ArchiveSource,
     GitSource,
+    NpmSource,
     PathSource,
-    Source,
+    PluginSource,
     describe_source,
 )
 from clew.extensions.plugins.storage import PluginStorage, list_missing_generated
@@ -53,7 +57,7 @@ _TREE, _COPY = "tree", "plugin"
 class PluginOrigin(Struct, frozen=True, kw_only=True):
     """Where a plugin comes from, and what a marketplace says about it."""
 
-    source: Source
+    source: PluginSource
     name: str = ""
     """The name in the marketplace; empty for what the plugin calls itself."""
     marketplace: str = ""
@@ -228,8 +232,12 @@ async def _stage(origin: PluginOrigin, staging: Path) -> StagedPlugin:
         fetched = await fetch(source, staging)
         tree, root = await fetched.unpack(staging)
         commit = fetched.commit
-    else:
+    elif isinstance(source, PathSource):
         tree, root = await to_thread.run_sync(_open_path, source, staging)
+    else:
+        tree = root = await to_thread.run_sync(
+            _unpack, await download(source, staging), staging, describe_source(source)
+        )
     folder = staging / _COPY
 
     def read() -> StagedPlugin:
@@ -260,20 +268,30 @@ def _read(folder: Path, origin: PluginOrigin, name: str) -> Plugin:
 def _open_path(source: PathSource, staging: Path) -> tuple[Path, Path]:
     path = Path(source.path)
     if path.is_file():
-        tree = staging / _TREE
-        unpack(path, tree)
-        top = find_top(tree)
+        top = _unpack(path, staging, path.name)
         return top, top
     if not path.is_dir():
         raise ConfigError(f"{path} does not exist")
     return path, Path(source.root) if source.root else path
 
 
-def _guess_name(source: Source, tree: Path) -> str:
+def _unpack(archive: Path, staging: Path, name: str) -> Path:
+    """Unpack an archive; returns the folder of the plugin in it."""
+    tree = staging / _TREE
+    try:
+        unpack(archive, tree)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(archive.name, name, 1)) from error
+    return find_top(tree)
+
+
+def _guess_name(source: PluginSource, tree: Path) -> str:
     """Return a name for a plugin that has no manifest: of its folder, archive or repository."""
-    if isinstance(source, PathSource):
-        path = Path(source.path)
-        if path.is_dir():
+    if isinstance(source, NpmSource):
+        return source.package.rpartition("/")[2]
+    if isinstance(source, PathSource | ArchiveSource):
+        path = Path(source.path if isinstance(source, PathSource) else urlsplit(source.url).path)
+        if isinstance(source, PathSource) and path.is_dir():
             return path.name
         if tree.parent.name == _TREE:
             return tree.name

@@ -17,13 +17,16 @@ from clew.core.json_text import decode_json
 from clew.core.sanitize import sanitize_line
 from clew.extensions.plugins.sources import (
     AnySource,
+    ArchiveSource,
     GitSource,
+    NpmSource,
     PathSource,
     Source,
     UnsupportedSource,
     check_folder,
     describe_source,
     find_protocol,
+    is_loopback,
     make_git_source,
     parse_source_object,
 )
@@ -215,7 +218,7 @@ def locate_plugin(plugin: MarketplacePlugin, origin: Source) -> AnySource:
             list was read from.
     """
     source = plugin.source
-    if isinstance(source, GitSource) and _is_local(source) and not _is_local(origin):
+    if _is_local(source) and not (isinstance(source, PathSource) or _is_local(origin)):
         return UnsupportedSource(reason="its source is on this machine, and its marketplace is not")
     if not isinstance(source, PathSource):
         return source
@@ -226,8 +229,18 @@ def locate_plugin(plugin: MarketplacePlugin, origin: Source) -> AnySource:
     return make_git_source(origin.url, ref=origin.ref, commit=origin.commit, folder=folder)
 
 
-def _is_local(source: Source) -> bool:
-    return isinstance(source, PathSource) or find_protocol(source.url) in ("file", "http")
+def _is_local(source: AnySource) -> bool:
+    match source:
+        case PathSource():
+            return True
+        case GitSource():
+            return find_protocol(source.url) in ("file", "http")
+        case ArchiveSource():
+            return is_loopback(source.url)
+        case NpmSource():
+            return is_loopback(source.registry)
+        case UnsupportedSource():
+            return False
 
 
 def search(plugins: Sequence[MarketplacePlugin], words: Sequence[str]) -> list[MarketplacePlugin]:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from clew.core.errors import ConfigError
 from clew.core.json_text import JsonDecoder
-from clew.extensions.plugins.sources import Source
+from clew.extensions.plugins.sources import PluginSource, Source
 from clew.files.atomic import make_private_folder, replace_file
 from clew.files.locks import folder_lock
 
@@ -41,7 +41,7 @@ class InstalledPlugin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The folder, for the scope `project`."""
     enabled: bool = True
     version: str = ""
-    source: Source
+    source: PluginSource
     """Where updates come from."""
     commit: str = ""
     """The commit that is installed, if it came from a repository."""

@@ -20,6 +20,9 @@ _SCP_ADDRESS = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:[^:].*")
 _REF = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/+-]*")
 _COMMIT = re.compile(r"[0-9a-fA-F]{40}(?:[0-9a-fA-F]{24})?")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_PACKAGE = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+NPM_REGISTRY = "https://registry.npmjs.org"
 
 
 class GitSource(Struct, frozen=True, kw_only=True, tag="git", tag_field="kind", omit_defaults=True):
@@ -45,6 +48,25 @@ class PathSource(
     """The folder that links may lead to: that of the marketplace. Empty for the path itself."""
 
 
+class ArchiveSource(
+    Struct, frozen=True, kw_only=True, tag="archive", tag_field="kind", omit_defaults=True
+):
+    """An archive on the network."""
+
+    url: str
+    sha256: str = ""
+    """The hash that it must have, as hexadecimal digits; empty for any."""
+
+
+class NpmSource(Struct, frozen=True, kw_only=True, tag="npm", tag_field="kind", omit_defaults=True):
+    """A package of a registry of npm."""
+
+    package: str
+    version: str = ""
+    """A version, a tag or a range such as `^1.2.0`; empty for the latest."""
+    registry: str = NPM_REGISTRY
+
+
 class UnsupportedSource(
     Struct, frozen=True, kw_only=True, tag="unsupported", tag_field="kind", omit_defaults=True
 ):
@@ -54,7 +76,9 @@ class UnsupportedSource(
 
 
 Source: TypeAlias = GitSource | PathSource
-AnySource: TypeAlias = Source | UnsupportedSource
+"""Where a marketplace can come from."""
+PluginSource: TypeAlias = Source | ArchiveSource | NpmSource
+AnySource: TypeAlias = PluginSource | UnsupportedSource
 
 
 def describe_source(source: AnySource) -> str:
@@ -66,6 +90,13 @@ def describe_source(source: AnySource) -> str:
             return redact(f"{source.url}{f'#{mark}' if mark else ''}{inside}")
         case PathSource():
             return source.path
+        case ArchiveSource():
+            return redact(source.url)
+        case NpmSource():
+            version = f"@{source.version}" if source.version else ""
+            elsewhere = source.registry != NPM_REGISTRY
+            where = f" from {redact(source.registry)}" if elsewhere else ""
+            return f"npm package {source.package}{version}{where}"
         case UnsupportedSource():
             return source.reason
 
@@ -175,20 +206,60 @@ def _parse_object(data: Mapping[str, Any]) -> AnySource:
             url = _text(data, "url")
             if _GITHUB.fullmatch(url):
                 url = f"https://github.com/{url}.git"
-            if url.endswith((".json", *ARCHIVE_ENDINGS)):
-                raise ConfigError(f"{redact(url[:200])} is a file; only git repositories work")
+            if is_archive_url(url):
+                return make_archive_source(url, sha256=commit)
+            if url.endswith(".json"):
+                raise ConfigError(f"{redact(url[:200])} is a file; name its git repository")
             return make_git_source(url, ref=ref, commit=commit, folder=folder)
         case "directory" | "file":
             return PathSource(path=folder) if folder else UnsupportedSource(reason="has no path")
         case "npm":
-            name = _text(data, "package")[:100]
-            return UnsupportedSource(
-                reason=f"is the npm package {name}; Clew installs from git, folders and archives"
-            )
+            return _parse_npm(data)
         case str(kind):
             return UnsupportedSource(reason=f"has the source {kind[:60]!r}, which is not supported")
         case _:
             return UnsupportedSource(reason="does not say what its source is")
+
+
+def _parse_npm(data: Mapping[str, Any]) -> NpmSource:
+    package, version = _text(data, "package"), _text(data, "version")
+    if not _PACKAGE.fullmatch(package) or ".." in package:
+        raise ConfigError(f"{package[:100]!r} is not the name of an npm package")
+    registry = _text(data, "registry") or NPM_REGISTRY
+    return NpmSource(package=package, version=version, registry=check_download(registry))
+
+
+def is_archive_url(text: str) -> bool:
+    """Return whether a text is the address of an archive, by its ending."""
+    path = text.partition("?")[0].partition("#")[0]
+    return "://" in text and path.lower().endswith(ARCHIVE_ENDINGS)
+
+
+def make_archive_source(url: str, *, sha256: str = "") -> ArchiveSource:
+    """Return a source, checked.
+
+    Raises:
+        ConfigError: The address or the hash is not acceptable.
+    """
+    if sha256 and not _SHA256.fullmatch(sha256):
+        raise ConfigError("the hash of an archive has 64 hexadecimal digits (SHA-256)")
+    return ArchiveSource(url=check_download(url), sha256=sha256.lower())
+
+
+def check_download(url: str) -> str:
+    """Return an address that a file may be downloaded from.
+
+    Raises:
+        ConfigError: It is neither encrypted nor on this machine.
+    """
+    if find_protocol(url) not in ("https", "http"):
+        raise ConfigError(f"{redact(url[:200])}: files are downloaded from https:// only")
+    return url
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is on this machine."""
+    return (urlsplit(url).hostname or "") in _LOOPBACK
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:

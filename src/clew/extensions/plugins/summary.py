@@ -110,9 +110,13 @@ def _shorten(plugin: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def list_allowed(plugin: Plugin) -> tuple[str, ...]:
-    """Return what each skill and command may do without a question: its `allowed-tools`."""
+    """Return what each skill and command may do without a question: its `allowed-tools`.
+
+    The folder of the plugin has another path in every version, so it is named by its variable.
+    """
+    root = str(plugin.root)
     return tuple(
-        _cut(f"/{one.name}: {', '.join(one.allowed_tools)}")
+        _cut(f"/{one.name}: {', '.join(one.allowed_tools)}".replace(root, "${CLAUDE_PLUGIN_ROOT}"))
         for one in plugin.contribution.callable_skills
         if one.allowed_tools and one.user_invocable
     )

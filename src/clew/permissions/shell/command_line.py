@@ -98,6 +98,8 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     """Directories that the line changes into: relative paths may start there."""
     assigned: tuple[ShellWord, ...] = ()
     """Values that the line assigns to variables."""
+    inputs: tuple[str, ...] = ()
+    """Texts that commands get as their input: here-documents, and what `echo` pipes to them."""
     patterns: tuple[ShellWord, ...] = ()
     """File name patterns whose matches a variable gets."""
     is_list: bool = True

@@ -7,7 +7,6 @@ look at both; a file that is only possible leads to a question.
 
 import re
 from collections.abc import Iterator, Sequence
-from urllib.parse import unquote
 
 from clew.permissions.shell.arguments import (
     Argument,
@@ -17,20 +16,22 @@ from clew.permissions.shell.arguments import (
     split_bundle,
 )
 from clew.permissions.shell.command_line import FileAccess, ShellWord, program_name
-from clew.permissions.shell.programs import CONTAINER_PROGRAMS, NAME_ONLY, word_set
+from clew.permissions.shell.names_in_words import (
+    HOST,
+    find_after_at,
+    find_in_address,
+    guess_files,
+    make_word,
+)
+from clew.permissions.shell.programs import CONTAINER_PROGRAMS, NAME_ONLY, READS_FOLDER, word_set
 from clew.permissions.shell.tables import PROGRAMS
 from clew.permissions.shell.tables.git import GLOBAL_FOLDERS, GLOBAL_VALUES, SUBCOMMANDS
 
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
-_HOST = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)|[a-z]+://", re.IGNORECASE)
-_SCHEME = re.compile(r"([a-z][a-z+.-]*):", re.IGNORECASE)
-_SEPARATORS = re.compile(r"[\s'\"=:@,;|&<>()`{}]+")
 _SYSTEM_FOLDERS = word_set("""
     /bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /opt/homebrew/bin
 """)
 _UNKNOWN = ShellWord("", "", known=False)
-_MAX_WORD = 1_000
-_MAX_CLUSTER = 8
 _MAX_INNER = 20
 _TAR_CREATES = word_set("-c -r -u -A --create --append --update --catenate --concatenate --delete")
 _TAR_EXTRACTS = word_set("-x --extract --get")
@@ -95,8 +96,10 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     table, given = find_table(words)
     if table is None:
         if not runs and (not knows_files_of(words) or program == "git"):
-            yield from guess_files(words[1:], tree=program in CONTAINER_PROGRAMS)
+            gives = program in CONTAINER_PROGRAMS
+            yield from guess_files(words[1:], tree=gives)
             yield from _files_of_inner(words)
+            yield from _given_folders(words) if gives else ()
         return
     arguments = parse_arguments(given, table)
     if program == "git":
@@ -115,9 +118,17 @@ def find_possible_files(words: Sequence[ShellWord], *, runs: bool = False) -> It
     if program in ("mkdir", "install"):
         yield from _passed_folders(arguments, table)
     if table.writes_tree and not _only_inspects(arguments, table):
-        yield FileAccess(path=_word(table.writes_tree), writes=True, tree=True)
+        yield FileAccess(path=make_word(table.writes_tree), writes=True, tree=True)
     if program == "tar" and _uses(arguments, _TAR_EXTRACTS):
-        yield FileAccess(path=_word("."), writes=True, tree=True)
+        yield FileAccess(path=make_word("."), writes=True, tree=True)
+
+
+def _given_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+    """Yield folders that a container or another machine may get, though the line names none."""
+    if any(word.text in READS_FOLDER for word in (words[0], *words[1:3])):
+        yield FileAccess(path=make_word("."), writes=False, tree=True)
+    if not all(word.known or word.globs for word in words):
+        yield FileAccess(path=_UNKNOWN, writes=False)
 
 
 def _files_of_inner(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
@@ -140,13 +151,7 @@ def _is_no_file(file: FileAccess, table: Program) -> bool:
     # Many programs that write take `-` for the name of a file.
     if (text == "-" and not file.writes) or is_device(file.path):
         return True
-    return table.hosts and bool(_HOST.match(text))
-
-
-def _word(text: str, like: ShellWord | None = None) -> ShellWord:
-    if like is None:
-        return ShellWord(text, text)
-    return ShellWord(text, text, known=like.known, globs=like.globs)
+    return table.hosts and bool(HOST.match(text))
 
 
 def _uses(arguments: Sequence[Argument], options: frozenset[str]) -> bool:
@@ -161,7 +166,7 @@ def _only_inspects(arguments: Sequence[Argument], table: Program) -> bool:
 def _dd_files(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     for word in words:
         key, equals, value = word.text.partition("=")
-        path = _word(value, word)
+        path = make_word(value, word)
         if equals and key in ("if", "of") and not is_device(path):
             yield FileAccess(path=path, writes=key == "of")
 
@@ -177,14 +182,7 @@ def _option_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
         elif names & (table.reads | table.lists | table.executes):
             yield FileAccess(path=each.value, writes=False, tree=True)
         elif names & table.reads_after_at:
-            yield from _files_after_at(each.value)
-
-
-def _files_after_at(value: ShellWord) -> Iterator[FileAccess]:
-    """Yield the file in a value such as `@data`, `name=@data` or `%output{log}`."""
-    for part in re.split(r"[@<{};]", value.text)[1:]:
-        if part:
-            yield FileAccess(path=_word(part, value), writes="%output{" in value.text)
+            yield from find_after_at(each.value)
 
 
 def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellWord]:
@@ -193,27 +191,13 @@ def _file_operands(arguments: Sequence[Argument], table: Program) -> list[ShellW
     skip = 0 if _uses(arguments, table.text_options) else table.text_operands
     files = [*filter(_may_be_several, words[:skip]), *words[skip:]]
     if table.addresses:
-        return [path for word in files if (path := _path_of_address(word, table))]
+        return [path for word in files if (path := find_in_address(word, table))]
     return files
 
 
 def _may_be_several(word: ShellWord) -> bool:
     """May the shell make several words of it, so that a file follows the text?"""
     return not word.known and (word.splits or not word.written.startswith('"'))
-
-
-def _path_of_address(word: ShellWord, table: Program) -> ShellWord | None:
-    """Return the file that a URL refers to; None for other machines."""
-    scheme = _SCHEME.match(word.text)
-    if scheme and scheme[1].lower() == "file":
-        path = unquote(re.sub(r"(?i)^file:(?://(?:localhost|127\.0\.0\.1)?(?=/))?", "", word.text))
-        # curl expands braces and brackets in URLs.
-        plain = word.known and not set("{}[]") & set(path)
-        return ShellWord(path, path, known=plain)
-    if not word.known:
-        return word
-    is_local = table.hosts and not scheme and not _HOST.match(word.text)
-    return word if is_local else None
 
 
 def _operand_files(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
@@ -256,7 +240,7 @@ def _recursion(
     # A pattern of files in place of a text may become exactly that text.
     texts = 0 if _uses(arguments, table.text_options) else table.text_operands
     if sum(not each.is_option for each in arguments) <= texts:
-        operands.append(_word(table.default))
+        operands.append(make_word(table.default))
     follows = _follows(arguments, table)
     for word in operands:
         yield FileAccess(path=word, writes=modifies, tree=True, follows=follows)
@@ -286,19 +270,19 @@ def _copied_files(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
     yield from (FileAccess(path=each, writes=True, tree=True) for each in operands if links)
     merges = _uses(arguments, table.recurses)
     moves, backs_up = table.operands is Operands.MOVED, _uses(arguments, _BACKS_UP)
-    for folder in folders or [_word(".")]:
+    for folder in folders or [make_word(".")]:
         if merges:
             yield FileAccess(path=folder, writes=True, tree=True)
         for source in operands:
             copy = f"{folder.text}/{source.text.rstrip('/').rpartition('/')[2]}"
-            yield FileAccess(path=_word(copy, source), writes=True, tree=moves)
+            yield FileAccess(path=make_word(copy, source), writes=True, tree=moves)
             if backs_up:
                 backup = ShellWord(f"{copy}*", source.written, known=False, globs=True)
                 yield FileAccess(path=backup, writes=True)
             if not source.text.startswith("/") and not merges:
                 # The target of a symbolic link starts in the folder of the link.
                 for start in (folder.text, folder.text.rpartition("/")[0] or "."):
-                    path = _word(f"{start}/{source.text}", source)
+                    path = make_word(f"{start}/{source.text}", source)
                     for writes in {False, links}:
                         yield FileAccess(path=path, writes=writes, tree=True)
 
@@ -307,7 +291,7 @@ def _passed_folders(arguments: Sequence[Argument], table: Program) -> Iterator[F
     """Yield the folders that `mkdir -p a/../b` makes on its way."""
     for file in _operand_files(arguments, table):
         for up in re.finditer(r"/\.\.", file.path.text):
-            yield FileAccess(path=_word(file.path.text[: up.start()], file.path), writes=True)
+            yield FileAccess(path=make_word(file.path.text[: up.start()], file.path), writes=True)
 
 
 def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[FileAccess]:
@@ -326,7 +310,7 @@ def _files_beside(arguments: Sequence[Argument], table: Program) -> Iterator[Fil
                 yield FileAccess(path=path, writes=True)
             stem = text.rpartition(".")[0]
             if stem.rpartition("/")[2]:
-                yield FileAccess(path=_word(stem, file.path), writes=True)
+                yield FileAccess(path=make_word(stem, file.path), writes=True)
 
 
 def _tar_files(arguments: Sequence[Argument], table: Program) -> list[FileAccess]:
@@ -341,7 +325,9 @@ def _tar_files(arguments: Sequence[Argument], table: Program) -> list[FileAccess
     folders = [each.value for each in arguments if {"-C", "--directory"} & set(each.names)]
     for folder in filter(None, folders):
         operands += (
-            FileAccess(path=_word(f"{folder.text}/{file.path.text}", file.path), writes=file.writes)
+            FileAccess(
+                path=make_word(f"{folder.text}/{file.path.text}", file.path), writes=file.writes
+            )
             for file in list(operands)
         )
     return found + operands
@@ -359,7 +345,7 @@ def _git_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     for at, word in enumerate(words[1:], start=1):
         name, equals, value = word.text.partition("=")
         if name in GLOBAL_FOLDERS:
-            path = _word(value, word) if equals else (*words, _UNKNOWN)[at + 1]
+            path = make_word(value, word) if equals else (*words, _UNKNOWN)[at + 1]
             if path.text != ".":
                 yield FileAccess(path=path, writes=True, tree=True)
 
@@ -375,25 +361,3 @@ def _guess_options(arguments: Sequence[Argument], table: Program) -> Iterator[Fi
             yield from guess_files([each.value])
         elif names & table.values and each.value.known and " " not in each.value.text:
             yield FileAccess(path=each.value, writes=True)
-
-
-def guess_files(words: Sequence[ShellWord], *, tree: bool = False) -> Iterator[FileAccess]:
-    """Yield every part of the words that may be the name of a file.
-
-    Args:
-        words: The words.
-        tree: Whether folders are used with everything in them.
-    """
-    for word in words:
-        if (word.known or word.globs) and 0 < len(word.text) <= _MAX_WORD:
-            yield from (
-                FileAccess(path=_word(part, word), writes=not tree, tree=tree)
-                for part in dict.fromkeys(_parts(word.text))
-            )
-
-
-def _parts(text: str) -> Iterator[str]:
-    yield text
-    yield from filter(None, _SEPARATORS.split(text))
-    if text.startswith("-") and not text.startswith("--"):
-        yield from (text[at:] for at in range(2, min(len(text), _MAX_CLUSTER)))

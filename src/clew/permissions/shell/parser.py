@@ -112,6 +112,7 @@ class _LineBuilder(Struct, kw_only=True):
     files: list[FileAccess] = field(default_factory=list)
     cd_targets: list[ShellWord] = field(default_factory=list)
     patterns: list[ShellWord] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
 
     def line(self, visitor: BashVisitor) -> CommandLine:
         """Build the line from what the visitor found."""
@@ -131,6 +132,7 @@ class _LineBuilder(Struct, kw_only=True):
             doubts=tuple(dict.fromkeys((*visitor.doubts, *self.doubts))),
             cd_targets=tuple(self.cd_targets),
             assigned=tuple(each.value for each in values if each.value is not None),
+            inputs=(*visitor.inputs, *self.inputs),
             patterns=(*visitor.patterns, *self.patterns),
             is_list=visitor.is_list and not values,
         )
@@ -141,7 +143,10 @@ class _LineBuilder(Struct, kw_only=True):
         for simple in found:
             command = self.simple(simple)
             if simple.source is not None:
-                command = replace(command, source=built[simple.source])
+                source = built[simple.source]
+                command = replace(command, source=source)
+                if source.name in ("echo", "printf"):
+                    self.inputs.append(source.plain)
             built.append(command)
         return built
 
@@ -207,6 +212,7 @@ class _LineBuilder(Struct, kw_only=True):
             self.files += line.files
             self.cd_targets += line.cd_targets
             self.patterns += line.patterns
+            self.inputs += line.inputs
         return line.commands
 
 

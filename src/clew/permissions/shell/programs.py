@@ -72,8 +72,13 @@ RUNNERS = (
 )
 """Programs that run a command from their arguments."""
 
-CONTAINER_PROGRAMS = word_set("docker podman nerdctl buildah")
-"""Programs that give a container a folder with everything in it."""
+CONTAINER_PROGRAMS = word_set("""
+    docker docker-compose podman podman-compose nerdctl buildah lxc incus
+    rclone aws gsutil gcloud az azcopy s3cmd s5cmd mc
+""")
+"""Programs that give a container or another machine a folder with everything in it."""
+READS_FOLDER = word_set("compose docker-compose podman-compose")
+"""Words with which they use the settings in the working directory."""
 
 PACKAGE_MANAGERS = word_set("npm pnpm yarn bun")
 RUN_SUBCOMMANDS = word_set("exec dlx x explore")

@@ -120,6 +120,7 @@ def _visit_redirect(visitor: BashVisitor, node: "Node") -> list["Node"]:
     if node.type == "file_redirect":
         return _visit_file_redirect(visitor, node)
     visitor.is_list = False
+    visitor.inputs.append(visitor.text(node))
     if node.type == "herestring_redirect":
         parts = [child for child in node.children if child.type not in ("<<<", "file_descriptor")]
         visitor.words(parts) if parts else visitor.reject_token(node)

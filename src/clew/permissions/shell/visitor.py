@@ -54,6 +54,7 @@ class BashVisitor(Struct):
     doubts: list[str] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
     patterns: list[ShellWord] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
     is_list: bool = True
     """True while there is nothing but a list of commands."""
     depth: int = 0

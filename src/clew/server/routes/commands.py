@@ -82,7 +82,7 @@ async def _run(call: Call[RunParams, CommandCall]) -> CommandOutcome | web.Strea
 
 
 async def _stream_command(call: Call[Any, Any], live: LiveSession, line: str) -> web.StreamResponse:
-    """Carry out a line, also if the client leaves; send its events, then its outcome or error."""
+    """Carry out a line, even if the client leaves; send its events, then its outcome or error."""
     streams = call.service.streams
     stream = EventResponse(call.request, streams)
     value: CommandOutcome | ErrorBody

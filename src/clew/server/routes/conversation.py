@@ -111,15 +111,11 @@ CONVERSATION_ROUTES: tuple[AnyRoute, ...] = (
         example=Example(body={"text": "What is in this folder?"}),
     ),
     make_method_route(
-        "POST",
-        f"{_S}/lines",
         "execute",
         summary="Carry out a line as typed: a prompt, a /command, or ! and a shell command.",
         example=Example(body={"line": "/context"}),
     ),
-    make_method_route(
-        "POST", f"{_S}/abort", "abort", summary="Abort the run, and cancel the prompt that waits."
-    ),
+    make_method_route("abort", summary="Abort the run, and cancel the prompt that waits."),
     Route(
         method="DELETE",
         path=f"{_S}/queue",
@@ -130,50 +126,36 @@ CONVERSATION_ROUTES: tuple[AnyRoute, ...] = (
         errors=SESSION_ERRORS,
     ),
     make_method_route(
-        "POST",
-        f"{_S}/answers",
         "answer",
         summary="Answer a permission request; the first answer counts.",
         example=Example(body={"request_id": "{request_id}", "approval": "once"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/model",
         "set_model",
         summary="Continue with another model: NAME, or PROVIDER/NAME.",
         example=Example(body={"name": "{model}"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/mode",
         "set_mode",
         summary="Change the permission mode.",
         example=Example(body={"mode": "plan"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/name",
         "set_name",
         summary="Name the session.",
         example=Example(body={"name": "parser"}),
     ),
     make_method_route(
-        "PUT",
-        f"{_S}/language",
         "set_language",
         summary="Have the model answer in another language; empty for any.",
         example=Example(body={"language": "French"}),
     ),
     make_method_route(
-        "GET",
-        f"{_S}/paths",
         "complete_path",
         summary="Complete what was typed after an @ in a prompt.",
         example=Example(query={"fragment": "re", "limit": "5"}),
     ),
     make_method_route(
-        "GET",
-        f"{_S}/history",
         "history",
         summary="Read the history, a page at a time.",
         example=Example(query={"after": "0", "limit": "20"}),

@@ -70,7 +70,7 @@ class McpConnection:
 
     def __init__(self, config: ServerConfig, place: Surroundings) -> None:
         self.config = config
-        self._place = place
+        self.place = place
         self._client: Client | None = None
         self._signs = Signs()
         self.calls = ServerCalls(
@@ -135,7 +135,7 @@ class McpConnection:
                     self._mode = "auto" if self._mode == "legacy" else "legacy"
                 lasted = anyio.current_time() - since > _STEADY or self.calls.answered > answered
                 self._failures = 1 if was_ready and lasted else self._failures + 1
-                self.output = tuple(map(self._redact, errors.last_lines))
+                self.output = tuple(_redact(self.config, line) for line in errors.last_lines)
                 await self._pause(_add_output(why, self.output), was_ready=was_ready)
         finally:
             self._client = None
@@ -145,20 +145,20 @@ class McpConnection:
         """Report that the user must log in, once, and look for a login from time to time."""
         says = say_login(self.config.name)
         if self.state is not ServerState.NEEDS_LOGIN:
-            self._place.warn(says)
+            self.place.warn(says)
         self._set_state(ServerState.NEEDS_LOGIN, says)
         await self._sleep(_LOGIN_WAIT)
 
     async def _pause(self, why: str, *, was_ready: bool) -> None:
         """Report that the server is gone, and wait before the next attempt."""
-        delays, name = self._place.delays, self.config.name
+        delays, name = self.place.delays, self.config.name
         failed = self._failures > len(delays)
         if self._failures == 1:
             next_step = "Clew starts it again" if was_ready else "Clew tries again"
-            self._place.warn(f"the MCP server {name} is not available: {why}; {next_step}")
+            self.place.warn(f"the MCP server {name} is not available: {why}; {next_step}")
         elif failed:
             what = "ends again and again" if was_ready else "could not be started"
-            self._place.warn(f"the MCP server {name} {what}: {why}; /mcp shows it")
+            self.place.warn(f"the MCP server {name} {what}: {why}; /mcp shows it")
         self._set_state(ServerState.FAILED if failed else ServerState.RETRYING, why)
         await self._sleep(None if failed else delays[self._failures - 1])
 
@@ -169,7 +169,7 @@ class McpConnection:
             await self._wake.wait()
 
     def _set_state(self, state: ServerState, error: str = "") -> None:
-        self.state, self.error = state, self._redact(error)
+        self.state, self.error = state, _redact(self.config, error)
         if state is ServerState.READY:
             self.output = ()
             self._ready.set()
@@ -178,15 +178,12 @@ class McpConnection:
         # The second attempt speaks the older protocol, so the first one decides little.
         if state is not ServerState.STARTING and (state, self._failures) != _FIRST_FAILURE:
             self._settled.set()
-        self._place.changed()
-
-    def _redact(self, text: str) -> str:
-        return redact(text, extra_values=self.config.find_secrets())
+        self.place.changed()
 
     @asynccontextmanager
     async def _open(self, errors: ErrorTail) -> AsyncGenerator[Client, None]:
         """Connect, list what the server offers, and close everything at the end."""
-        place, config = self._place, self.config
+        place, config = self.place, self.config
         self._signs.reset()
         self._stale = anyio.Event()
         auth = place.make_auth(config) if place.make_auth and config.transport != "stdio" else None
@@ -214,7 +211,7 @@ class McpConnection:
                 limit.deadline = float("inf")
                 self._client = client
                 self._set_state(ServerState.READY)
-                self._report_problems()
+                _report_problems(self)
                 try:
                     yield client
                 finally:
@@ -238,14 +235,10 @@ class McpConnection:
                     self.catalogue = await read_catalogue(client, self.config.name)
             except (MCPError, TimeoutError, ValueError, RuntimeError) as error:
                 why = describe_error(error)
-                self._place.warn(f"the MCP server {self.config.name} lists no tools: {why}")
+                self.place.warn(f"the MCP server {self.config.name} lists no tools: {why}")
                 continue
-            self._report_problems()
-            self._place.changed()
-
-    def _report_problems(self) -> None:
-        if found := _shorten_list(self.catalogue.problems):
-            self._place.warn(f"the MCP server {self.config.name}: {found}; left out")
+            _report_problems(self)
+            self.place.changed()
 
     async def _receive(self, message: mcp_types.ServerNotification | Exception) -> None:
         if isinstance(message, _LIST_CHANGES):
@@ -284,6 +277,15 @@ async def _listen(
                 await receive(mcp_types.ToolListChangedNotification())
     except (MCPError, RuntimeError, TimeoutError) as error:
         logger.debug("no changes from %s: %s", name, error)
+
+
+def _redact(config: ServerConfig, text: str) -> str:
+    return redact(text, extra_values=config.find_secrets())
+
+
+def _report_problems(connection: McpConnection) -> None:
+    if found := _shorten_list(connection.catalogue.problems):
+        connection.place.warn(f"the MCP server {connection.config.name}: {found}; left out")
 
 
 def _shorten_list(texts: Sequence[str]) -> str:

@@ -53,7 +53,7 @@ class McpToolSource:
         is_agent: bool = False,
     ) -> None:
         self.pool = pool
-        self._threshold, self._wait, self._allows = threshold, wait, allows
+        self._threshold, self.wait, self._allows = threshold, wait, allows
         self._is_agent, self._has_waited = is_agent, False
         self._tools: dict[str, Tool] = {}
         self._built_at = -1
@@ -70,7 +70,7 @@ class McpToolSource:
         return McpToolSource(
             self.pool,
             threshold=self._threshold,
-            wait=self._wait,
+            wait=self.wait,
             allows=lambda name: self._allows(name) and allows(name),
             is_agent=True,
         )
@@ -79,7 +79,7 @@ class McpToolSource:
         """Wait for the servers to start, once and not for long."""
         if not self._has_waited:
             self._has_waited = True
-            await self.pool.wait_settled(self._wait)
+            await self.pool.wait_settled(self.wait)
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name, unless the session may not use it."""

@@ -5,6 +5,7 @@ keeps the end of standard error for reports, and leaves no process of the group 
 """
 
 import os
+import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -36,6 +37,8 @@ _PROXIES = frozenset({"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"})
 _EXIT_GRACE = 1.0
 """Seconds for a server to end when its input is closed, and again after SIGTERM."""
 _POLL = 0.02
+_PACKAGES = {"uvx": "uv", "uv": "uv", "npx": "Node.js", "node": "Node.js", "docker": "Docker"}
+"""Where programs come from that many servers are started with."""
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -89,7 +92,7 @@ async def open_stdio(
             try:
                 process = await start_group(command, pipes=pipes.theirs, cwd=folder, env=env)
             except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
+                why = _explain(config.command, env.get("PATH"), error)
                 raise ConfigError(f"{config.command} cannot be started: {why}") from error
             try:
                 guard.watch(process)
@@ -107,6 +110,14 @@ async def open_stdio(
                     await process.wait()
     finally:
         pipes.close()
+
+
+def _explain(command: str, path: str | None, error: OSError | ValueError) -> str:
+    """Return why a program cannot be started."""
+    if isinstance(error, FileNotFoundError) and shutil.which(command, path=path) is None:
+        hint = _PACKAGES.get(command, "")
+        return f"there is no such program in your PATH{f'; it comes with {hint}' if hint else ''}"
+    return str(getattr(error, "strerror", None) or error)
 
 
 @asynccontextmanager
