@@ -99,7 +99,8 @@ def test_words_in_code_are_no_cues() -> None:
 
 def test_causes_in_the_thinking_are_quoted_but_not_its_questions() -> None:
     thinking = Reasoning(
-        text="The root cause is that `list_states` looks for the old name. Why does `b.py` not do it?"
+        text="The root cause is that `list_states` looks for the old name. "
+        "Why does `b.py` not do the same?"
     )
     hidden = Reasoning(redacted="opaque")
     work = items(user("Fix it."), assistant(thinking, hidden, "Done."))
