@@ -173,8 +173,10 @@ def set_aside(
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
     most = int(budget.limit * _MOST_SUMMARY)
-    room = budget.limit - (min(summary, most) if dropped else 0)
-    if dropped and sum(item.units for item in staying) > room:
+    room = budget.limit - min(summary, most)
+    if budget.is_hard and not dropped:
+        room = budget.limit
+    elif sum(item.units for item in staying) > room:
         least = int(budget.limit * _LEAST_SUMMARY)
         room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:
