@@ -63,8 +63,8 @@ def measure() -> Section:
             "cold: from a list of messages to a shorter one with a digest; first: the first "
             "compaction of an open view; warm: the next one, a call and its result later; again: "
             "one of the compacted view, 100 messages later",
-            "recorded messages: those of recorded sessions, one after another; their texts are longer "
-            "than the made-up ones, and the peer takes only the length of a text",
+            "recorded messages: those of recorded sessions, one after another; their texts are "
+            "longer than the made-up ones, and the peer takes only the length of a text",
             "memory: what an open view holds for a message beside its text, before and after the "
             "first digest, in bytes",
             _verdict("a turn at 10,000 at most 1.5× that at 10", turns[10_000] / base, 1.5),
