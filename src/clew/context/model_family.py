@@ -115,10 +115,12 @@ def _make_claude(name: str) -> ModelFamily:
     tools = next(tokens for first, tokens in _CLAUDE_PREAMBLES if version >= first)
     if version >= (5, 0) and "sonnet" in name:
         tools = _SONNET_5_PREAMBLE
+    is_new = version >= (4, 7)
     return _make(
-        _NEW_RATE if version >= (4, 7) else _OLD_RATE,
+        _NEW_RATE if is_new else _OLD_RATE,
         # The counts show that Opus keeps the thinking of earlier turns from 4.5 on.
         keeps_reasoning=version >= (4, 6) or (version >= (4, 5) and "opus" in name),
+        message=6 if is_new else 5,
         call=40,
         result=30,
         tool=8,
