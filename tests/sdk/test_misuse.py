@@ -306,7 +306,7 @@ async def test_a_server_that_is_not_open_or_closed_says_so() -> None:
         await server.list()
     async with server:
         pass
-    with pytest.raises(SessionError, match="the connection to .* is closed"):
+    with pytest.raises(SessionError, match=r"the connection to .* is closed"):
         await server.list()
 
 
