@@ -220,6 +220,30 @@ BROKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.req("CMP-4")
+def test_a_single_huge_request_fills_the_limit() -> None:
+    log = "".join(f"ERROR in handler {n}, value {n * 37 % 9973}\n" for n in range(11_000))
+    asked = f"Find the root cause in this log.\n{log}Answer in German only."
+
+    fitted = clew.fit([{"role": "user", "content": asked}], max_tokens=4_000)
+
+    text = fitted.messages[0]["content"]
+    assert text.startswith("Find the root cause in this log.")
+    assert text.endswith("Answer in German only.")
+    assert 3_600 <= fitted.report.tokens_after <= 4_000
+
+
+def test_thousands_of_tiny_messages_fill_the_limit() -> None:
+    talk = [
+        {"role": role, "content": content}
+        for n in range(2_000)
+        for role, content in (("user", f"n{n}?"), ("assistant", str(n * n)))
+    ]
+
+    fitted = clew.fit([*talk, {"role": "user", "content": "And now?"}], max_tokens=2_000)
+
+    assert 1_800 <= fitted.report.tokens_after <= 2_000
+
+
 def test_an_invalid_list_is_repaired_and_the_repairs_are_reported() -> None:
     fitted = clew.fit(BROKEN, max_tokens=1_000)
 

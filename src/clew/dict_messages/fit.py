@@ -1,7 +1,7 @@
 """`fit` and `count_tokens`: the context engine for your own message lists."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from itertools import compress
+from itertools import compress, filterfalse
 from operator import not_
 from typing import Any, Generic, Literal, TypeVar
 
@@ -201,17 +201,18 @@ def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> Fi
     now = {item.entry_id: item for item in view.items}
     items, indices = given.view.items, given.indices
     stays = [entry_id in now for entry_id in items.ids]
-    left = set(compress(indices, map(not_, stays)))
+    left = dict.fromkeys(compress(indices, map(not_, stays)))
     places = list(compress(indices, stays))
-    kept = zip(places, compress(items, stays), strict=True)
-    same = {index for index, item in kept if now[item.entry_id] is item}
+    items_now = zip(places, compress(items, stays), strict=True)
+    same = {index for index, item in items_now if now[item.entry_id] is item}
     # A message of which one slice stays and another does not is shortened.
-    cleared = set(places) - same | left & same
-    gone = tuple(sorted(left - cleared))
+    cleared = set(places) - same | left.keys() & same
+    gone = tuple(filterfalse(cleared.__contains__, left))
+    kept = filterfalse(cleared.__contains__, range(given.length))
     return FitReport(
         tokens_before=_state(given.view).used_tokens,
         tokens_after=_state(view).used_tokens,
-        kept=tuple(sorted(set(range(given.length)) - left - cleared)),
+        kept=tuple(filterfalse(left.__contains__, kept)),
         summarised=gone if view.summary else (),
         cleared=tuple(sorted(cleared)),
         archived=() if view.summary else gone,

@@ -1,6 +1,6 @@
 """Convert a caller's message list to a view and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from msgspec import Struct
@@ -91,6 +91,7 @@ def read_message_list(
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise ConfigError(f"pass a list of messages, not {type(messages).__name__}")
+    items = Items()
     if messages and all(isinstance(message, Message) for message in messages):
         items = _items(cast("Sequence[Message]", messages), model)
         if items.is_valid:
@@ -108,7 +109,7 @@ def read_message_list(
     words = "\n".join(part.message.text for part in slices[:header])
     shown = slices[header:]
     view = _view(
-        _items([part.message for part in shown], model),
+        _items([part.message for part in shown], model, measured=items),
         model,
         "\n".join(filter(None, [system, words])),
         tools,
@@ -144,12 +145,16 @@ def _dump(value: object) -> object:
     return dump(exclude_none=True) if callable(dump) else value
 
 
-def _items(messages: Sequence[Message], model: str | None) -> Items:
+def _items(messages: Sequence[Message], model: str | None, measured: Iterable[Item] = ()) -> Items:
+    """Return messages as items; those in `measured` are not measured again."""
     meter = (meter_for(model) if model else None) or text_units
     framing = family_of(model or "").framing
     ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
+    known = {id(item.message): item for item in measured}
     items = [
-        Item.of(entry_id, message, meter=meter, framing=framing)
+        replace(known[id(message)], entry_id=entry_id)
+        if id(message) in known
+        else Item.of(entry_id, message, meter=meter, framing=framing)
         for entry_id, message in zip(ids, messages, strict=True)
     ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):

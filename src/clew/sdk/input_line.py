@@ -26,6 +26,7 @@ from clew.sdk.session_mcp import MCP_SOURCE, write_prompt
 from clew.sdk.session_parts import SessionParts
 
 _SIMILARITY = 0.75
+_CANDIDATES = 3
 _MAX_NAME = 40
 _MAX_LINES = 40
 _MAX_LINE = 2_000
@@ -119,7 +120,11 @@ def _offer_tasks(command: CommandInfo, tasks: Sequence[TaskState]) -> CommandInf
 
 def similar_command(name: str, known: list[str]) -> str:
     """Return the command that a mistyped name most likely means; empty when none is close."""
-    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=_SIMILARITY)), "")
+    typed = name.lower()
+    close = get_close_matches(typed, known, n=_CANDIDATES, cutoff=_SIMILARITY)
+    # Two letters that changed places are the likeliest mistake: /modle is /model, not /mode.
+    swapped = [one for one in close if sorted(one) == sorted(typed)]
+    return next(iter([*swapped, *close]), "")
 
 
 def _unknown(built: BuiltSession, name: str) -> str:
