@@ -169,6 +169,7 @@ async def test_a_prompt_is_a_text_or_a_prompt_input(tmp_path: Path) -> None:
             seq = (await client.snapshot()).seq
             run_id = await client.submit("3")
             assert (await wait_for_run(client, run_id, after=seq)).response == "Three."
+            assert await client.history() == await session.history(after=0)
 
 
 @pytest.mark.parametrize("prompt", [None, 7, [{"role": "user", "content": "Hi."}]])

@@ -251,7 +251,7 @@ class SessionClient(Protocol):
         """Have the model answer in another language; empty for any."""
         ...
 
-    async def history(self, *, after: EntryId, limit: int) -> list[HistoryEntry]:
+    async def history(self, *, after: int = 0, limit: int = 100) -> list[HistoryEntry]:
         """Return at most `limit` items of the history after that entry; 0 is the beginning."""
         ...
 

@@ -37,8 +37,6 @@ from clew.session.history import HistoryEntry, project_history
 from clew.session.rewind import Rewind
 from clew.session.session import Session
 
-_START = EntryId(0)
-
 
 class InteractiveSession:
     """Takes prompts and commands, one at a time, and publishes everything that happens as events.
@@ -161,10 +159,10 @@ class InteractiveSession:
         """Have the model answer in another language; empty for any."""
         await (await self._life.open()).commands.set_language(language)
 
-    async def history(self, *, after: EntryId = _START, limit: int = 100) -> list[HistoryEntry]:
+    async def history(self, *, after: int = 0, limit: int = 100) -> list[HistoryEntry]:
         """Return at most `limit` items of the history after that entry."""
         await self.open()
-        return page_history(self.session.journal.entries, after=after, limit=limit)
+        return page_history(self.session.journal.entries, after=EntryId(after), limit=limit)
 
     async def commands(self) -> list[CommandInfo]:
         """Return the commands that a user can type."""

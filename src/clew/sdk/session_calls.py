@@ -102,9 +102,9 @@ class SessionCalls:
         """Have the model answer in another language."""
         await self._call("set_language", LanguageParams(language=language), type(None))
 
-    async def history(self, *, after: EntryId, limit: int) -> list[HistoryEntry]:
+    async def history(self, *, after: int = 0, limit: int = 100) -> list[HistoryEntry]:
         """Return a page of the history."""
-        params = HistoryParams(after=after, limit=limit)
+        params = HistoryParams(after=EntryId(after), limit=limit)
         return await self._call("history", params, list[HistoryEntry])
 
     async def commands(self) -> list[CommandInfo]:
