@@ -30,6 +30,7 @@ def test_a_summary_counts_calls_and_failures_and_names_each_tool_once() -> None:
         ('{"path": "a\\nb"}', "a b"),
         ('{"count": 3}', "3"),
         ('{"deep": true, "path": "a"}', "a"),
+        ('{"description": "list files", "command": "rm a"}', "rm a"),
         ("", ""),
         ("[1]", ""),
         ('{"path', ""),

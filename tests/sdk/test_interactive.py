@@ -18,6 +18,7 @@ from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
 from clew.providers.protocol import TextChunk
 from clew.providers.scripted import Pause, ScriptedProvider, ScriptedReply, call_reply, text_reply
+from clew.sdk.permission_preview import preview_request
 from clew.sdk.query import create_query
 from clew.sdk.session import InteractiveSession
 from clew.session.history import chat_entry_to_message, get_messages_for_api, is_chat_entry
@@ -439,6 +440,26 @@ async def test_without_anybody_to_ask_a_question_is_a_no_and_is_told(place: Plac
     assert denied == [
         ("echo yes | tee /dev/null", "--permission-mode bypassPermissions would allow it")
     ]
+
+
+@pytest.mark.req("PRM-3")
+async def test_a_question_about_a_command_shows_what_the_model_says_it_is_for(
+    place: Place,
+) -> None:
+    shown: list[list[str]] = []
+    call = {"description": "Publish\nit", "command": "echo yes > public.txt"}
+    session = place.session([call_reply(("Bash", call)), "done"])
+
+    def answer(request: PermissionRequest) -> None:
+        shown.append(preview_request(request))
+        session.answer(request.request_id, Approval.ONCE)
+
+    session.on("permission_request", answer)
+    async with session:
+        await session.run("run it")
+
+    assert shown == [["the model says: Publish it"]]
+    assert (place.project / "public.txt").read_text() == "yes\n"
 
 
 @pytest.mark.req("PRM-3")

@@ -136,7 +136,7 @@ def summarize_states(states: Sequence[ToolState]) -> str:
 
 
 def first_argument(arguments: str) -> str:
-    """Return the first text among the arguments of a call, or its first argument, in one line.
+    """Return the command of a call, its first text, or its first argument, in one line.
 
     It is empty when the arguments cannot be read.
     """
@@ -145,6 +145,9 @@ def first_argument(arguments: str) -> str:
     except msgspec.DecodeError:
         return ""
     given = list(values.values()) if isinstance(values, dict) else []
+    if isinstance(values, dict) and isinstance(values.get("command"), str):
+        # A description in front of a command must not stand for it.
+        given = [values["command"]]
     first = next((one for one in given if isinstance(one, str)), given[0] if given else "")
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
     # Control characters stay: each client shows them in its own way.

@@ -11,10 +11,12 @@ from clew.core.events import PermissionRequest
 from clew.core.file_change import FileChange, read_file_change
 from clew.core.redaction import redact
 from clew.core.redaction.marks import RedactedText
+from clew.core.text import one_line
 from clew.tools.builtin.diff import compare
 from clew.tools.builtin.edit import EditRequest, apply
 from clew.tools.builtin.files import ToolFailure
 
+_MAX_DESCRIPTION = 200
 _MAX_BYTES = 1_000_000
 """Larger files are shown as new content, not as a diff."""
 
@@ -53,6 +55,8 @@ def preview_request(request: PermissionRequest) -> list[str]:
     The lines contain text of the model and of files. Sanitize them before you show them.
     """
     match request.tool_name, request.arguments:
+        case "Bash", {"description": str(text)} if text.strip():
+            return [f"the model says: {one_line(text, _MAX_DESCRIPTION)}"]
         case "Bash" | "BackgroundProcess", _:
             return []
         case "Edit", {"old_string": str(old), "new_string": str(new), **rest}:

@@ -68,6 +68,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
         command: str,
         context: ToolContext,
         timeout: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = DEFAULT_SECONDS,  # noqa: ASYNC109
+        description: str = "",  # noqa: ARG001 - clients show it
     ) -> ToolOutput:
         """Run a command line with bash; stdout and stderr come back together, and there is no
         input. Each call is a new shell: only the folder reached with cd is kept for the next
@@ -78,6 +79,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
             command: The command line.
             context: Where the call runs.
             timeout: Seconds after which the command and its children are stopped.
+            description: What the command is for, in a few words; shown to the user.
         """  # noqa: D205
         try:
             start = find_start(context)
