@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from clew.context.digest.agent_prose import read_prose
 from clew.context.digest.findings import (
     choose_findings,
+    drop_told,
     fit_statements,
     list_statements,
     rank_statements,
     render_findings,
 )
+from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.sentence_cues import Topic, classify_sentence
 from clew.context.items import Item
 from clew.context.view import fold
@@ -24,7 +26,7 @@ from clew.core.messages import Reasoning, ToolCall, assistant, tool_result, user
 from clew.core.text import shorten_links
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
-from tests.context.conversations import items, use
+from tests.context.conversations import items, run, use
 from tests.histories import histories
 from tests.rows import each_row
 
@@ -46,6 +48,14 @@ def show(work: list[Item], size: int = 5_000) -> str:
         ("All 12 tests pass and the fix is committed as 1a2b3c4.", Topic.OUTCOME),
         ("Next steps: update the docs for `load()`.", Topic.OPEN),
         ("Which of the two formats do you need?", Topic.OPEN),
+        ("Wir nehmen `sqlite`, weil Leser nicht warten sollen.", Topic.DECISION),
+        ("Le test `load` échoue encore avec deux fichiers.", Topic.FAILURE),
+        ("Encontrada la fuga de memoria en reader.py.", Topic.DISCOVERY),
+        ("Der Fehler in reader.py ist behoben.", Topic.OUTCOME),
+        ("我们选择 `sqlite`,因为读者不应等待。", Topic.DECISION),
+        ("テスト `load` は失敗しました。", Topic.FAILURE),
+        ("아직 reader.py 문서가 없습니다.", Topic.OPEN),
+        ("要用哪种格式\uff1f", Topic.OPEN),
     ],
 )
 def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> None:
@@ -67,6 +77,16 @@ def test_narration_is_no_finding(sentence: str) -> None:
     assert classify_sentence(sentence) is None
 
 
+def test_short_sentences_of_dense_scripts_are_read() -> None:
+    said = "缓存失败的原因是 `reader.py` 里的锁。文档还没有写,因此下一步是更新说明。好。"
+
+    text = show(items(user("go"), assistant(said)))
+
+    assert "缓存失败的原因是 `reader.py` 里的锁。" in text
+    assert "下一步是更新说明。" in text
+    assert "好。" not in text
+
+
 def test_words_in_code_are_no_cues() -> None:
     named = classify_sentence("The list `failed_because` has four members in it.")
     cued = classify_sentence("The list `members` is short because it failed to load.")
@@ -79,7 +99,8 @@ def test_words_in_code_are_no_cues() -> None:
 
 def test_causes_in_the_thinking_are_quoted_but_not_its_questions() -> None:
     thinking = Reasoning(
-        text="The root cause is that `list_states` looks for the old name. Why does `b.py` not?"
+        text="The root cause is that `list_states` looks for the old name. "
+        "Why does `b.py` not do the same?"
     )
     hidden = Reasoning(redacted="opaque")
     work = items(user("Fix it."), assistant(thinking, hidden, "Done."))
@@ -235,6 +256,38 @@ def test_what_a_conclusion_quotes_is_not_listed_again() -> None:
 
     assert fit_statements(ranked, max_chars=700)
     assert not fit_statements(ranked, max_chars=700, told=f"→ #3: {ranked[0].text} Done.")
+
+
+def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
+    told = "The root cause of the crash is the cache in reader.py."
+    new = "The root cause of the leak is the pool in writer.py."
+    work = items(user("go"), assistant(f"{told} {new}"), run("make", "ok"), assistant("OK."))
+    notes = "Found so far: the root cause of the crash is that cache in reader.py, as we thought."
+
+    ranked = rank_statements(map(read_prose, work))
+    assert {said.text for said in ranked} == {told, new}
+    assert [said.text for said in drop_told(ranked, notes)] == [new]
+    quoted = prepare_digest(work, beside=(notes, "")).write(1_000).partition("What was found")[2]
+    assert new in quoted
+    assert told not in quoted.partition("Excerpts")[0]
+
+
+def test_a_single_item_of_a_list_follows_its_introduction() -> None:
+    said = "Remaining callers:\n- `load()` in reader.py still uses the old name"
+
+    assert "- #3 Remaining callers: `load()` in reader.py" in show(
+        items(user("go"), assistant(said))
+    )
+
+
+def test_logged_calls_and_json_are_no_findings() -> None:
+    logged = '[Tool: Read] {"file_path": "/src/reader.py", "reason": "it was fixed and committed"}'
+    data = '{"fixed": "the bug in reader.py", "done": true}'
+    report = f"{logged}\n{data}\nThe root cause of the bug is in reader.py."
+
+    assert show(items(user("go"), assistant(report))).splitlines()[1:] == [
+        "- #3 The root cause of the bug is in reader.py."
+    ]
 
 
 def test_links_to_files_are_shortened() -> None:

@@ -105,6 +105,17 @@ def test_a_conversation_that_is_a_little_too_long_keeps_its_newest_answers_whole
     assert plan.replaced == ()
 
 
+def test_a_request_that_stays_alone_gets_the_room_of_a_summary() -> None:
+    view = view_of(user("Find it. " + "detail " * 4_000))
+    budget = Budget.of(view, tokens=600)
+
+    plan = Summarize().plan(view, budget)
+
+    assert isinstance(plan, Reduce)
+    assert plan.dropped == ()
+    assert 0.9 * budget.limit < plan.count_staying(view) <= budget.limit
+
+
 def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
     telling, empty = "The server listens on port 8443.", "Let me look again."
     talk = [user("Find it."), assistant(telling), *[assistant(empty) for _ in range(5)]]
@@ -189,9 +200,24 @@ TALK = [
 def test_of_a_conversation_names_numbers_and_dates_are_kept_before_greetings() -> None:
     remarks = list_remarks(list(view_of(*TALK).items))
 
-    chosen = choose_remarks(remarks, max_chars=90)
+    chosen = choose_remarks(remarks, max_chars=75)
 
     assert render_remarks(remarks, chosen) == f"#4 user: {TALK[2].text}"
+
+
+def test_words_of_a_script_without_spaces_are_told_apart() -> None:
+    talk = [
+        user("我们明天去图书馆。"),
+        user("我们明天去公园。"),
+        user("我妹妹住在波尔图,养了14只蜜蜂。"),
+    ]
+    remarks = list_remarks(list(view_of(*talk).items))
+
+    chosen = choose_remarks(remarks, max_chars=50)
+
+    assert remarks[0].words.keys() & remarks[1].words.keys() == {"我们", "们明", "明天", "天去"}
+    assert remarks[2].words["14"] > 1
+    assert [remarks[index].text for index in chosen] == [talk[0].text, talk[2].text]
 
 
 @given(st.integers(0, 400))
@@ -251,7 +277,7 @@ def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
     said = [f"Answer {n}: it is all the same, all of it is the same as before." for n in range(60)]
     talk = [m for n, text in enumerate(said) for m in (user(f"Why {n}?"), assistant(text))]
 
-    text = prepare_digest(list(view_of(*talk).items)).write(900)
+    text = prepare_digest(list(view_of(*talk).items), keep_words=True).write(900)
 
     assert [one for one in said[-8:] if one not in text] == []
     assert "Why 0?" in text
@@ -299,7 +325,7 @@ def test_the_first_task_and_rules_of_a_plain_conversation_stay() -> None:
 def test_all_words_of_the_user_stay_where_they_may_take_the_room() -> None:
     talk = chat_of_visits(returns=False)
     said = [message.text for message in talk if message.role == "user"]
-    digest = prepare_digest(list(view_of(*talk).items), words=5_000)
+    digest = prepare_digest(list(view_of(*talk).items), keep_words=True)
 
     text = digest.write(8_000)
 

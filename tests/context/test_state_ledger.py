@@ -13,9 +13,10 @@ from clew.context.digest.sections import TextSection, fill_sections
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.state_ledger import StateLedger, gather_state, render_state
 from clew.context.digest.step_log import list_steps
+from clew.context.items import Item
 from clew.context.view import fold
 from clew.core.entries import Entry
-from clew.core.ids import CallId
+from clew.core.ids import CallId, EntryId
 from clew.core.messages import ToolCall, assistant, user
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
@@ -275,6 +276,48 @@ def test_a_clean_status_and_a_failed_push_are_noted() -> None:
     assert "- no changes since the last commit" in text
     assert "- the last push failed: ! [rejected] main -> main (fetch first)" in text
     assert "- not pushed: 1 commit" in text
+
+
+CONFLICT = (
+    "Auto-merging src/a.py\nCONFLICT (content): Merge conflict in src/a.py\nAutomatic merge failed"
+)
+
+
+def test_a_merge_that_stopped_at_conflicts_is_told_until_it_ends() -> None:
+    stopped = run("git merge origin/main", CONFLICT, failed=True)
+    goes_on = run(
+        "git rebase --continue", "CONFLICT (content): Merge conflict in b.py", failed=True
+    )
+
+    assert "- git merge origin/main stopped at conflicts: src/a.py" in show(stopped)
+    assert "stopped at conflicts: b.py" in show(stopped, goes_on)
+    assert "git merge origin/main stopped" in show(stopped, run("git commit", "error", failed=True))
+    assert "git merge origin/main stopped" in show(stopped, run("git reset a.py", ""))
+    for end in ("git merge --abort", "git commit --no-edit", "git reset --hard"):
+        assert "stopped at conflicts" not in show(stopped, run(end, ""))
+
+
+def test_a_failed_chain_of_commands_does_not_blame_its_first_part() -> None:
+    text = show(run("git stash && git checkout main", "fatal: 'main' is used", failed=True))
+
+    assert "git stash (in a command that failed)" in text
+    assert "- #3 git stash; git checkout main: fatal: 'main' is used" in text
+
+
+def test_messages_without_entries_are_not_cited() -> None:
+    calls = run("git status", "On branch x\nYour branch is ahead of 'origin/x' by 1 commit.")
+    unsaved = [Item.of(EntryId(-1 - n), message) for n, message in enumerate(calls)]
+
+    text = render_state(gather_state(unsaved), max_chars=2_000)
+
+    assert "git status said: Your branch is ahead of 'origin/x' by 1 commit.\n" in f"{text}\n"
+
+
+def test_everything_that_was_committed_and_pushed_is_told() -> None:
+    commit = run("git commit -m x", "[main 1a2b3c4] x")
+
+    assert "all commits are pushed" in show(commit, run("git push", "ok"))
+    assert "- #3 pushed" in show(run("git push", "ok"))
 
 
 def test_scratch_repositories_are_ignored() -> None:

@@ -238,6 +238,20 @@ def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     assert text == render_turns(turns, max_chars=size)
 
 
+def test_a_request_that_is_repeated_at_once_is_written_once_with_its_number() -> None:
+    said = [user("Migrate the handlers, please.")]
+    for number in range(30):
+        said += [assistant(f"Handler {number} is done."), user("continue")]
+    turns = list_turns(items(*said))
+
+    text = render_turns(turns, max_chars=600)
+
+    assert "#2 user: Migrate the handlers, please." in text
+    assert "user: continue (" in text
+    assert text.count("user: continue") < 25
+    assert "→ #61: Handler 29 is done." in text
+
+
 @given(st.lists(st.text(min_size=1, max_size=80), max_size=12))
 def test_every_request_is_there_word_for_word_while_it_fits(requests: list[str]) -> None:
     work: list[Item] = items(*(user(request) for request in requests))

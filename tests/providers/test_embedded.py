@@ -20,7 +20,7 @@ from clew.core.errors import (
 from clew.core.messages import user
 from clew.core.usage import Usage
 from clew.providers.embedded.model_file import model_path
-from clew.providers.embedded.process import LaunchOptions, start_server
+from clew.providers.embedded.process import LaunchOptions, choose_threads, start_server
 from clew.providers.embedded.provider import Embedded
 from clew.providers.protocol import (
     Chunk,
@@ -71,6 +71,10 @@ async def model() -> AsyncIterator[Embedded]:
     provider = Embedded(MODEL)
     yield provider
     await provider.aclose()
+
+
+def test_half_of_the_cores_and_at_most_four_work_for_the_model() -> None:
+    assert [choose_threads(cores) for cores in (1, 2, 4, 8, 64)] == [1, 1, 2, 4, 4]
 
 
 @needs_model

@@ -1,5 +1,6 @@
 """A day's work at the terminal: plans, questions in small windows, diffs, failures of a server."""
 
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,13 @@ from clew.testing.fake_openai import (
     usage,
 )
 from tests.tui.emulated import ENTER, ESC, Place, clew_for
-from tests.tui.test_terminal_sessions import at, call
+from tests.tui.test_terminal_sessions import BACKSPACE, at, call
 
 pytestmark = pytest.mark.anyio
 
+_PNG = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
 _DOOR = "def main(key):\n    if key:\n        return None\n    return 1\n"
 
 
@@ -162,7 +166,7 @@ async def test_a_busy_server_a_failing_one_and_a_cut_answer_are_one_line_each(
         assert (await person.says("three"))[-1] == "There."
 
 
-@pytest.mark.req("TUI-1", "SES-3")
+@pytest.mark.req("TUI-1")
 async def test_an_interrupted_command_leaves_its_output_and_nothing_else(place: Place) -> None:
     place.write("steps.sh", "echo one; echo two; exec sleep 60\n")
     async with (
@@ -177,3 +181,81 @@ async def test_an_interrupted_command_leaves_its_output_and_nothing_else(place: 
         title = next(place for place, line in enumerate(shown) if line.startswith("✗ Bash"))
         assert " · interrupted" in shown[title]
         assert shown[title + 1 :] == ["  one", "  two", "", "interrupted; what has arrived is kept"]
+
+
+@pytest.mark.req("TUI-1")
+async def test_an_overflow_is_compacted_reported_and_undone(place: Place) -> None:
+    too_long = {
+        "error": {
+            "message": "This model's maximum context length is 16000 tokens.",
+            "code": "context_length_exceeded",
+        }
+    }
+    long = " ".join(f"word{number}" for number in range(900))
+    async with (
+        fake_openai(
+            *(text_response(f"{long} {number}") for number in range(4)),
+            error_response(400, too_long),
+            text_response("Goal: find the door. It is green."),
+            text_response("It is green."),
+        ) as server,
+        clew_for(place, *at(server), rows=60) as person,
+    ):
+        for number in range(4):
+            await person.says(f"read part {number}")
+        shown = await person.says("Which colour?")
+        assert "compacted (overflow)" in "\n".join(shown)
+        assert any(line.startswith("  summarised ") for line in shown)
+        assert any(line.startswith("  lost        nothing") for line in shown)
+        assert shown[-1] == "It is green."
+        assert (await person.says("/undo"))[0].startswith("reverted the compaction #")
+
+
+@pytest.mark.req("TUI-1", "CLI-1")
+async def test_a_session_is_chosen_from_a_list(place: Place) -> None:
+    async with fake_openai(text_response("The first answer."), text_response("ok")) as server:
+        for prompt in ("open the door", "paint the wall"):
+            async with clew_for(place, *at(server), prompt) as person:
+                await person.prompted()
+                await person.leaves()
+        async with clew_for(place, "--resume") as person:
+            await person.sees("Which session do you want to resume?")
+            shown = await person.sees("paint the wall", "open the door")
+            assert any(line.startswith("❯ 1  paint the wall") for line in shown)
+            person.types("2")
+            await person.prompted()
+            assert "The first answer." in person.lines
+            assert person.status.startswith("gpt-4o")
+
+
+@pytest.mark.req("TUI-1", "CLI-1")
+async def test_a_long_list_of_sessions_is_searched(place: Place) -> None:
+    async with fake_openai(text_response("ok")) as server:
+        flags = at(server)
+        for number in range(13):
+            await place.runs("-p", f"paint wall {number}" if number else "open the door", *flags)
+        async with clew_for(place, "--resume") as person:
+            await person.sees("/ searches all 13; Esc for none")
+            person.types("/door")
+            shown = await person.sees("search: door  (1 of 13; Esc ends it)")
+            assert any(line.startswith("❯    open the door") for line in shown)
+            person.types(f"xx{BACKSPACE}{BACKSPACE}{ENTER}")
+            await person.prompted()
+            assert "❯ open the door" in person.lines
+
+
+@pytest.mark.req("TUI-3")
+async def test_an_image_and_a_file_are_attached_by_name(place: Place) -> None:
+    place.write("door.py", _DOOR)
+    (place.project / "red.png").write_bytes(_PNG)
+    async with (
+        fake_openai(text_response("A red dot.")) as server,
+        clew_for(place, *at(server)) as person,
+    ):
+        shown = await person.says("compare @door.py and @red.png")
+        # The image may be read first.
+        image, code = sorted(shown[:2], reverse=True)
+        assert image.startswith("✓ Read red.png · image/png, 1×1 pixels")
+        assert code.startswith("✓ Read door.py · 4 lines")
+        assert shown[-1] == "A red dot."
+        assert b"image_url" in server.bodies[-1]

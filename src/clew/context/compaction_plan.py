@@ -227,7 +227,7 @@ def summarise_by_rules(
         beside=(notes, budget.beside),
         conversation=history.follow_view(view),
         history=history,
-        words=0 if budget.is_hard else budget.words,
+        keep_words=not budget.is_hard,
     )
     least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
     told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)

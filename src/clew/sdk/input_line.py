@@ -20,10 +20,13 @@ from clew.extensions.commands.protocol import (
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
+from clew.sdk.host import Host
 from clew.sdk.prompt_runner import PromptRunner
 from clew.sdk.session_mcp import MCP_SOURCE, write_prompt
+from clew.sdk.session_parts import SessionParts
 
 _SIMILARITY = 0.75
+_CANDIDATES = 3
 _MAX_NAME = 40
 _MAX_LINES = 40
 _MAX_LINE = 2_000
@@ -65,6 +68,19 @@ def list_builtin_commands() -> list[CommandInfo]:
     return [describe_command(one) for one in commands if one.user_invocable]
 
 
+def list_typed_commands(parts: SessionParts) -> list[Command]:
+    """Return the commands that a user can type, as the registry describes them."""
+    return [one for one in parts.registry.get_commands() if one.user_invocable]
+
+
+def describe_commands(parts: SessionParts, host: Host) -> list[CommandInfo]:
+    """Return the commands that a user can type, as clients list them, with their choices."""
+    if parts.models.should_ask:
+        host.start_soon(parts.models.ask_server)
+    known, tasks = parts.models.offered_now(), parts.tasks.list_tasks()
+    return [describe_command(one, models=known, tasks=tasks) for one in list_typed_commands(parts)]
+
+
 def describe_command(
     command: Command, *, models: Sequence[str] = (), tasks: Sequence[TaskState] = ()
 ) -> CommandInfo:
@@ -104,7 +120,11 @@ def _offer_tasks(command: CommandInfo, tasks: Sequence[TaskState]) -> CommandInf
 
 def similar_command(name: str, known: list[str]) -> str:
     """Return the command that a mistyped name most likely means; empty when none is close."""
-    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=_SIMILARITY)), "")
+    typed = name.lower()
+    close = get_close_matches(typed, known, n=_CANDIDATES, cutoff=_SIMILARITY)
+    # Two letters that changed places are the likeliest mistake: /modle is /model, not /mode.
+    swapped = [one for one in close if sorted(one) == sorted(typed)]
+    return next(iter([*swapped, *close]), "")
 
 
 def _unknown(built: BuiltSession, name: str) -> str:

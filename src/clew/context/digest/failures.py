@@ -91,7 +91,8 @@ def _list_runs(step: ToolStep, checks: Sequence[CheckRun], place: int) -> list[_
     if not words or words[0] in _LOOKS:
         return []
     family = " ".join(words[:2])
-    command = one_line(simple[0], _MOST_COMMAND)
+    # Any of several may be the one that failed.
+    command = one_line("; ".join(simple) if step.failed else simple[0], _MOST_COMMAND)
     error = quote_failure(step.output[:4_000]) if step.failed else ""
     return [_Run(step, place, command, family, step.failed, error)]
 

@@ -85,6 +85,8 @@ def _is_moot(piece: Prose, sentence: str, later: int) -> bool:
 _MOST_CANDIDATES = 800
 _SIMILAR = 0.55
 _COMPARED_WORDS = 5
+_TOLD = 0.7
+"""Share of the words of a sentence that a place in the notes has which tells the same."""
 _WORD = re.compile(r"[\w./-]{3,}")
 _SHARES = {
     Topic.DECISION: 0.24, Topic.FAILURE: 0.18, Topic.DISCOVERY: 0.26, Topic.OUTCOME: 0.16,
@@ -131,6 +133,29 @@ def fit_statements(
     ordered = [chosen[order] for order in sorted(chosen)]
     groups = {topic: tuple(said for said in ordered if said.topic is topic) for topic in Topic}
     return {topic: group for topic, group in groups.items() if group}
+
+
+def drop_told(statements: Iterable[Statement], notes: str) -> list[Statement]:
+    """Return the statements without those whose words, names and numbers one place in `notes` has.
+
+    A place is a line with the next one, as a sentence may be wrapped.
+    """
+    lines = [_split_words(line) for line in notes.splitlines() if line.strip()]
+    places = [one | other for one, other in zip(lines, [*lines[1:], frozenset()], strict=True)]
+    by_word: dict[str, list[frozenset[str]]] = {}
+    for place in places:
+        for word in place:
+            by_word.setdefault(word, []).append(place)
+    return [said for said in statements if not _is_told(_split_words(said.text), by_word)]
+
+
+def _is_told(words: frozenset[str], by_word: Mapping[str, Sequence[frozenset[str]]]) -> bool:
+    known = (by_word.get(word, ()) for word in sorted(words, key=len)[-_COMPARED_WORDS:])
+    return any(len(words & place) >= _TOLD * len(words) for places in known for place in places)
+
+
+def _split_words(text: str) -> frozenset[str]:
+    return frozenset(word.lower().strip("./-") for word in _WORD.findall(text))
 
 
 def _drop_similar(statements: Iterable[Statement]) -> list[Statement]:

@@ -44,6 +44,10 @@ class GitState:
     """What `git status` said last about the remote branch, quoted."""
     staged: list[str] = field(default_factory=list)
     """Paths of `git add` since the last commit."""
+    conflict: str = ""
+    """The merge, rebase or the like that stopped at conflicts and was not seen to end."""
+    conflicts: list[str] = field(default_factory=list)
+    """Files with conflicts in it."""
 
 
 _COMMITTED = re.compile(r"^\[([^\s\]]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
@@ -51,6 +55,9 @@ _SWITCHED = re.compile(r"^Switched to (?:a new )?branch '([^']+)'|^On branch (\S
 _TRACKING = re.compile(r"^Your branch (?:is|and) [^\n]*", re.MULTILINE)
 _PULL_REQUEST = re.compile(r"https://\S+/(?:pull|merge_requests|pullrequests)/\d+")
 _BRANCH = re.compile(r"^[\w./+@#-]+$")
+_CONFLICT = re.compile(r"^CONFLICT \([^)\n]*\): (?:Merge conflict in )?(\S+)", re.MULTILINE)
+_COMBINES = frozenset({"merge", "rebase", "cherry-pick", "revert", "pull", "stash", "am"})
+_ENDS_CONFLICT = frozenset({"--abort", "--quit", "--continue", "--skip"})
 _HISTORY = frozenset(
     {"merge", "rebase", "reset", "revert", "cherry-pick", "stash", "tag", "worktree"}
 )
@@ -96,6 +103,7 @@ def _follow_command(state: GitState, step: ToolStep) -> None:
 
 def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
     verb, rest = words[0], list(words[1:])
+    _follow_conflicts(state, step, verb, rest)
     if verb == "commit":
         _follow_commit(state, step, rest)
     elif verb == "add":
@@ -110,8 +118,23 @@ def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
         name = step.output.strip().splitlines()[:1]
         state.branch = name[0] if name and _BRANCH.match(name[0]) else state.branch
     elif verb in _HISTORY and not _LISTS.search(" ".join(rest)):
-        failed = " (failed)" if step.failed else ""
+        several = len(step.simple_commands) > 1
+        failed = " (in a command that failed)" if several else " (failed)"
+        failed = failed if step.failed else ""
         state.events.append((step.result_id, f"git {' '.join(words)}{failed}"))
+
+
+def _follow_conflicts(state: GitState, step: ToolStep, verb: str, rest: Sequence[str]) -> None:
+    """Note where a merge or the like stopped, until it ends or a commit concludes it."""
+    found = _CONFLICT.findall(step.output) if verb in _COMBINES else []
+    if found:
+        continues = state.conflict and _ENDS_CONFLICT.intersection(rest)
+        state.conflict = state.conflict if continues else " ".join(["git", verb, *rest])
+        state.conflicts = list(dict.fromkeys(found))
+    elif state.conflict and not step.failed:
+        ended = verb in _COMBINES and _ENDS_CONFLICT.intersection(rest)
+        if ended or verb == "commit" or (verb == "reset" and "--hard" in rest):
+            state.conflict, state.conflicts = "", []
 
 
 def _follow_commit(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
@@ -165,7 +188,8 @@ def _follow_status(state: GitState, step: ToolStep) -> None:
         state.branch = found.group(1) or found.group(2)
     tracking = _TRACKING.search(step.output)
     if tracking:
-        state.tracking = f"{tracking.group()} (#{step.result_id})"
+        cited = f" (#{step.result_id})" if step.result_id > 0 else ""
+        state.tracking = f"{tracking.group()}{cited}"
     if "nothing to commit, working tree clean" in step.output:
         state.uncommitted.clear()
 

@@ -20,6 +20,9 @@ from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import truncate
 
 _WORD = re.compile(r"[^\W_][^\W_'’-]*")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Scripts without spaces between words; pairs of their characters count as words."""
+_PAIR = re.compile(r"(?=([^\W\d_]{2}))|(\d+)")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _SPOKEN = re.compile(r"(?:#\d+ )?(user|assistant): ")
 _HEADING = re.compile(r"#{1,6} [^\n]{1,150}|\*\*[^*\n]{1,80}\*\*:?|[^\n]{1,150}:|-{3,}")
@@ -33,7 +36,7 @@ _USER_WEIGHT = 1.3
 _RECENCY, _RECENT_CHARS = 0.2, 4_000
 """How fast the worth of a remark falls with the number of characters after it."""
 _SHORT_CHARS = 200
-_HEAD_CHARS = 10
+_GAP_CHARS = 3
 _MOST_READ = 400_000
 """Characters of the newest text that are read."""
 
@@ -47,6 +50,16 @@ class Remark:
     text: str
     place: int
     """The position of its message in the conversation."""
+
+    @lazy_property
+    def head(self) -> str:
+        """What precedes the first remark of a message: its entry and who said it."""
+        return f"#{self.entry_id} {self.role}: " if self.entry_id > 0 else f"{self.role}: "
+
+    @property
+    def chars(self) -> int:
+        """What it takes as a line of its own."""
+        return len(self.head) + len(self.text) + 1
 
     @lazy_property
     def words(self) -> dict[str, float]:
@@ -137,7 +150,7 @@ def take_newest(
             continue
         if remark.role != "user" and parts[remark.place] == 1 and _says_little(remark):
             continue
-        cost = len(remark.text) + _HEAD_CHARS + 7
+        cost = remark.chars
         if cost > max_chars:
             return found + _complete(remarks, found, index, room=max_chars + spare)
         max_chars -= cost
@@ -154,7 +167,7 @@ def _complete(
         return []
     rest: list[int] = []
     while index >= 0 and remarks[index].place == place:
-        room -= len(remarks[index].text) + 3
+        room -= len(remarks[index].text) + _GAP_CHARS
         rest.append(index)
         index -= 1
     return rest if room >= 0 else []
@@ -175,7 +188,7 @@ def choose_remarks(
     places = {remarks[index].place for index in taken}
     room = max_chars
     for index in taken:
-        room -= len(remarks[index].text) + _HEAD_CHARS
+        room -= remarks[index].chars
         said.update(words[index].keys())
 
     distances = [*accumulate(len(remark.text) for remark in reversed(remarks))][::-1]
@@ -188,13 +201,13 @@ def choose_remarks(
         worth /= math.pow(1 + distances[index] / _RECENT_CHARS, _RECENCY)
         if remark.role == "user":
             worth *= _USER_WEIGHT
-        return -worth / (len(remark.text) + _HEAD_CHARS)
+        return -worth / remark.chars
 
     newest = {remark.text: index for index, remark in enumerate(remarks)}
     queue = [(value(index), -index) for index in newest.values() if index not in taken]
     heapify(queue)
     delays = [0] * len(remarks)
-    while queue and room > _HEAD_CHARS:
+    while queue and room > 0:
         _, negative = heappop(queue)
         now = value(-negative)
         if queue and now > queue[0][0] and delays[-negative] < _MOST_DELAYS:
@@ -203,7 +216,7 @@ def choose_remarks(
             heappush(queue, (now, negative))
             continue
         remark = remarks[-negative]
-        cost = len(remark.text) + (3 if remark.place in places else _HEAD_CHARS + 7)
+        cost = len(remark.text) + _GAP_CHARS if remark.place in places else remark.chars
         if cost <= room:
             taken[-negative] = None
             places.add(remark.place)
@@ -227,6 +240,10 @@ def _weigh_words(text: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for found in _WORD.finditer(text):
         word = found.group()
+        if not word.isascii() and _UNSPACED.search(word):
+            for pair, number in _PAIR.findall(word):
+                weights[pair or number] = 1.0 if pair else _PARTICULAR
+            continue
         is_name = word[0].isupper() and text[max(0, found.start() - 2) : found.start()].strip(
             " \"'(,"
         ) not in ("", ".", "!", "?")
@@ -246,7 +263,6 @@ def render_remarks(remarks: Sequence[Remark], chosen: Iterable[int]) -> str:
             gap = " " if index == previous + 1 else " … "
             lines[-1] += gap + remark.text
         else:
-            entry = f"#{remark.entry_id} " if remark.entry_id > 0 else ""
-            lines.append(f"{entry}{remark.role}: {remark.text}")
+            lines.append(remark.head + remark.text)
         last, previous = remark.place, index
     return "\n".join(lines)

@@ -13,7 +13,12 @@ from operator import attrgetter
 from msgspec import Struct
 
 from clew.context.digest.excerpts import Excerpts
-from clew.context.digest.findings import fit_statements, rank_statements, render_findings
+from clew.context.digest.findings import (
+    drop_told,
+    fit_statements,
+    rank_statements,
+    render_findings,
+)
 from clew.context.digest.history import History, join_passages
 from clew.context.digest.name_index import NameIndex
 from clew.context.digest.passages import collect_names, make_passage, render_text
@@ -24,6 +29,7 @@ from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
+from clew.core.text import pluralize
 
 _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
@@ -32,8 +38,9 @@ _NAMES = 0.8
 _BESIDE_NOTES = 0.25
 """Findings and conclusions beside the notes of a model, which tell most of them already."""
 _TURNS = 0.34
-_MOST_WORDS, _TRUNCATED_WORDS = 0.80, 0.40
-"""Requests that need more of the room than the first are truncated to the second."""
+_FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
+"""Requests that need more of the room than the first are truncated to the third; where words are
+to be kept, only those that need more than the second."""
 _CONCLUSIONS, _MOST_CONCLUSIONS = 0.16, 9_000
 _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
@@ -70,7 +77,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     beside: tuple[str, str] = ("", ""),
     conversation: list[Item] | None = None,
     history: History | None = None,
-    words: int = 0,
+    keep_words: bool = False,
 ) -> Digest:
     """Prepare a summary of `items` by rules.
 
@@ -82,8 +89,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
             strings if there are none. They are not quoted again.
         conversation: All of the messages in order, in their original text.
         history: Has read the beginning of the conversation for an earlier digest.
-        words: Units that all words of the user may take in the digest of a plain conversation,
-            before anything else.
+        keep_words: The user's words may take most of the room, if all of them fit into it.
     """
     requests = _find_requests(previous)
     whole = sort_items([*items, *staying]) if conversation is None else conversation
@@ -94,9 +100,11 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     if requests or any(item.asks for item in whole):
         history = history or History()
         history.follow(whole)
-        write = _prepare_work(items, history, staying, earlier=requests, beside=beside)
+        write = _prepare_work(
+            items, history, staying, earlier=requests, beside=beside, keep_words=keep_words
+        )
     else:
-        write = _prepare_talk(items, words=int(words * chars_per_unit))
+        write = _prepare_talk(items, keep_words=keep_words)
     return Digest(write_chars=write, chars_per_unit=chars_per_unit)
 
 
@@ -130,6 +138,7 @@ def _prepare_work(
     *,
     earlier: str,
     beside: tuple[str, str],
+    keep_words: bool,
 ) -> Callable[[int], str]:
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
@@ -144,13 +153,16 @@ def _prepare_work(
     state = history.state.gather_state()
     changed = "\n".join(state.changed_files.lines)
     findings = rank_statements([text.read_prose() for text in leaving])
+    if beside[0]:
+        findings = drop_told(findings, beside[0])
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
+    most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
         room = max_chars - len(lines[0])
-        lines += _write_turns(turns, earlier, room, told=told_share)
+        lines += _write_turns(turns, earlier, room, told=told_share, most_words=most_words)
         room = max_chars - _measure(lines)
         for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
         said = "\n".join(lines)
@@ -170,10 +182,10 @@ def _prepare_work(
     return write
 
 
-def _prepare_talk(items: Sequence[Item], *, words: int) -> Callable[[int], str]:
+def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int], str]:
     """Return the writer of a digest of a conversation without tools."""
     head = _write_head(items)
-    write_talk = prepare_talk(items, words=words)
+    write_talk = prepare_talk(items, keep_words=keep_words)
 
     def write(max_chars: int) -> str:
         first = head[: max(0, max_chars)]
@@ -186,27 +198,32 @@ def _prepare_talk(items: Sequence[Item], *, words: int) -> Callable[[int], str]:
 def _write_head(items: Sequence[Item]) -> str:
     entries = list(map(_entry_id, items))
     last = max(entries, default=0)
+    count = pluralize(len(items), "earlier message")
+    were = "was" if len(items) == 1 else "were"
     if last <= 0:
-        return f"{len(items)} earlier messages were set aside."
+        return f"{count} {were} set aside."
     first = min(entries)
     if first <= 0:
         first = min(entry_id for entry_id in entries if entry_id > 0)
     return (
-        f"{len(items)} earlier messages (#{first} to #{last}) were set aside. None "
-        f"is lost: each can be read back by its number."
+        f"{count} (#{first} to #{last}) {were} set aside. None is lost: each can be read back by "
+        f"its number."
     )
 
 
-def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, told: float) -> list[str]:
+def _write_turns(
+    turns: Sequence[Turn], earlier: str, room: int, *, told: float, most_words: float
+) -> list[str]:
     """Write the user's requests: all of them if they fit, and conclusions with what is left.
 
-    `told` is the share of their usual room that conclusions get.
+    `told` is the share of their usual room that conclusions get; `most_words` is the share of the
+    room that requests may take without being truncated.
     """
     if not turns and not earlier:
         return []
     room -= len(_TURNS_HEADING) + 3
     need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
-    if need <= room * _MOST_WORDS:
+    if need <= room * most_words:
         most = int(_MOST_CONCLUSIONS * told)
         limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
     else:

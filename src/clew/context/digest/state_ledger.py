@@ -215,6 +215,7 @@ _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
 _EDITED_SINCE = 3
 _UNCOMMITTED = 8
+_MOST_CONFLICT = 120
 _MOST_SEARCHES = 12
 _SHARES = {
     "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
@@ -280,6 +281,10 @@ def _write_git(state: StateLedger) -> Iterator[str]:
     git = state.git
     if git.branch:
         yield f"- branch: {git.branch}"
+    if git.conflict:
+        paths = [shorten_path(path, state.root) for path in git.conflicts]
+        stopped = one_line(git.conflict, _MOST_CONFLICT)
+        yield f"- {stopped} stopped at conflicts: {_join_some(paths, _UNCOMMITTED)}"
     if git.uncommitted and not git.commits:
         yield "- no commit was seen: the changed files are uncommitted"
     elif git.uncommitted:
@@ -304,7 +309,8 @@ def _write_pushes(git: GitState) -> Iterator[str]:
     if git.pushed < len(git.commits):
         yield f"- not pushed: {pluralize(len(git.commits) - git.pushed, 'commit')}"
     elif git.push_id:
-        yield f"- {_cite(git.push_id)}pushed"
+        what = "all commits are pushed" if git.commits else "pushed"
+        yield f"- {_cite(git.push_id)}{what}"
     for url in reversed(git.pull_requests):
         yield f"- pull request: {url}"
 

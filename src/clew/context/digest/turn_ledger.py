@@ -5,7 +5,7 @@ first task, the newest request, and what reads like a rule come first. Nothing i
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, zip_longest
 
@@ -56,13 +56,13 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
 
-    @property
+    @lazy_property
     def request_head(self) -> str:
         """What precedes the request in a ledger: its entry, and how many images it had."""
         images = f" ({pluralize(self.images, 'image')})" if self.images else ""
         return f"#{self.entry_id} user{images}: " if self.entry_id > 0 else f"user{images}: "
 
-    @property
+    @lazy_property
     def answer_head(self) -> str:
         """What precedes the conclusion in a ledger: its entry, and how the turn ended."""
         entry = f"#{self.answer_id}" if self.answer_id > 0 else "answer"
@@ -233,7 +233,10 @@ def _cut_start(text: str, size: int) -> str:
 
 _LEAST_REQUEST = 240
 """Requests are shortened to this many characters before any is omitted."""
+_LEAST_PIECE = 12
+"""A request of which fewer characters fit is omitted."""
 _LEAST_TASK = 20
+"""Bytes of a request that is more than a greeting."""
 _LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
@@ -258,9 +261,24 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
     room = max_chars - sum(map(len, requests)) - len(requests) - len(omission)
     answers = _quote_answers(quoted, room)
-    written = chain.from_iterable(zip(requests, answers, strict=True))
+    written = _write_pairs(list(zip(requests, quoted, strict=True)), answers)
     text = "\n".join(line for line in (*written, omission) if line)
     return text if len(text) <= max_chars else ""
+
+
+def _write_pairs(requests: Sequence[tuple[str, Turn]], answers: Sequence[str]) -> Iterator[str]:
+    """Yield requests and answers; a request that was repeated at once is written once."""
+    times = 1
+    for place, (line, turn) in enumerate(requests):
+        said = line.removeprefix(turn.request_head)
+        rest = requests[place + 1 : place + 2]
+        again = rest and rest[0][0] == rest[0][1].request_head + said
+        if again and said == turn.request and not answers[place] and not turn.images:
+            times += 1
+            continue
+        yield f"{line} ({times} times)" if times > 1 else line
+        times = 1
+        yield answers[place]
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
@@ -282,7 +300,7 @@ def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
         # The first and the newest request must both fit.
         most = min(_LEAST_REQUEST * weights[place], max_chars // 3)
         limit = min(sizes[place], most, room - heads[place])
-        if limit > 0 or heads[place] <= room:
+        if heads[place] <= room and limit >= min(sizes[place], _LEAST_PIECE):
             limits[place] = max(1, limit)
             room -= heads[place] + limits[place]
     return limits
@@ -290,7 +308,11 @@ def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
 
 def _find_task(turns: Sequence[Turn]) -> int:
     """Return the place of the first request that is more than a greeting."""
-    long = (place for place, turn in enumerate(turns) if len(turn.request) >= _LEAST_TASK)
+    long = (
+        place
+        for place, turn in enumerate(turns)
+        if len(turn.request.encode(errors="replace")) >= _LEAST_TASK
+    )
     return next(long, 0)
 
 

@@ -29,6 +29,15 @@ STOP_LIMIT = 2.0
 SERVER = (sys.executable, "-P", "-m", "clew.providers.embedded.server")
 """`-P` keeps Python from importing modules of the project's folder, such as a `json.py`."""
 _EXTRA = "embedded"
+_MAX_THREADS = 4
+
+
+def choose_threads(cores: int) -> int:
+    """Return how many threads the model uses: half of the cores, at most four.
+
+    A thread without a core of its own makes the others wait, so a busy machine needs spare cores.
+    """
+    return max(1, min(_MAX_THREADS, cores // 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

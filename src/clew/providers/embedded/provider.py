@@ -1,5 +1,6 @@
 """The embedded model as a provider."""
 
+import os
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -51,7 +52,7 @@ class Embedded:
         *,
         port: int = 0,
         window: int = SMOLLM2.window,
-        threads: int = 1,
+        threads: int | None = None,
         command: Sequence[str] = process.SERVER,
     ) -> None:
         self._checked = model is not None
@@ -59,7 +60,7 @@ class Embedded:
             model=model or model_file.model_path(),
             port=port,
             window=window,
-            threads=threads,
+            threads=threads or process.choose_threads(os.cpu_count() or 1),
             command=command,
         )
         self._fragments = message_cache(ReasoningReader(self.name))
