@@ -17,6 +17,7 @@ SLOW = {
     "email",
     "hashlib",
     "json",
+    "logging",
     "shutil",
     "socket",
     "sqlite3",
@@ -142,6 +143,12 @@ def test_an_interactive_session_imports_no_digest_before_a_compaction() -> None:
 
     assert not {name for name in loaded if name.startswith("clew.context.digest")}
     assert "clew.session.compaction" not in loaded
+
+
+def test_an_interactive_session_imports_no_event_loop_network_or_database_before_it_runs() -> None:
+    loaded = _loaded("from clew import InteractiveSession")
+
+    assert loaded.isdisjoint({"aiohttp", "asyncio", "ctypes", "socket", "sqlite3", "ssl"})
 
 
 @pytest.mark.parametrize("name", ["print_mode", "prompt"])

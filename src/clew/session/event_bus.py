@@ -5,7 +5,6 @@ that may be slow, join late or reconnect: it reads from a bounded buffer by sequ
 it neither misses nor repeats an event, and says so when the buffer no longer reaches back.
 """
 
-import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -24,8 +23,6 @@ from clew.core.events import (
     PermissionResolved,
 )
 from clew.core.ids import SessionId
-
-logger = logging.getLogger(__name__)
 
 Listener: TypeAlias = Callable[[Any], object]
 """Called with the event."""
@@ -265,7 +262,9 @@ def _call(listener: Listener, argument: Event | Envelope, envelope: Envelope) ->
     try:
         listener(argument)
     except Exception:
-        logger.exception("a listener failed on %s", envelope.name)
+        import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+        logging.getLogger(__name__).exception("a listener failed on %s", envelope.name)
 
 
 def _reject_coroutine(listener: Callable[..., object]) -> None:

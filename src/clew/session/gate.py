@@ -1,6 +1,5 @@
 """The gate before each tool call: rules decide, and a person answers where they leave it open."""
 
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -39,9 +38,6 @@ OnDenied: TypeAlias = Callable[[Access, Decision, str], object]
 """Called for each call that is denied: what it wanted, why not, and what would allow it."""
 Remember: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
 """Stores rules that the user allowed for the project."""
-
-
-_log = logging.getLogger(__name__)
 
 
 @cache
@@ -243,7 +239,9 @@ class Gate(Struct, kw_only=True):
 
 
 def _deny_after(error: Exception) -> Decision:
-    _log.warning("the permission handler failed", exc_info=error)
+    import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+    logging.getLogger(__name__).warning("the permission handler failed", exc_info=error)
     why = f"the permission handler failed: {type(error).__name__}: {error}"
     return Decision(Verdict.DENY, why, DecidedBy.ANSWER)
 

@@ -4,8 +4,6 @@ The catalogue names the largest window. A server may run the model with a smalle
 account may have a smaller limit; both are known only after asking, or after a request was refused.
 """
 
-import logging
-
 import anyio
 from anyio import to_thread
 
@@ -14,8 +12,6 @@ from clew.core.models import ModelFacts
 from clew.providers.protocol import HasAddress, Provider, ReportsWindow
 from clew.session.config import LEAST_WINDOW, override_window
 from clew.session.state import SessionState
-
-_logger = logging.getLogger(__name__)
 
 _PATIENCE = 30.0
 """Seconds to wait for a server that loads the model first."""
@@ -49,7 +45,9 @@ async def _ask(provider: ReportsWindow, facts: ModelFacts) -> ModelFacts:
             return await provider.load_facts(facts.name)
     except ProviderError as error:
         # The first call fails in the same way, and the user reads why.
-        _logger.info("the window of %s is unknown: %s", facts.name, error)
+        import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+        logging.getLogger(__name__).info("the window of %s is unknown: %s", facts.name, error)
     return facts
 
 

@@ -1,6 +1,5 @@
 """One tool call, from its name to its outcome: prepare → decide → hooks → execute → finish."""
 
-import logging
 import time
 from functools import lru_cache
 from typing import Any, cast
@@ -46,8 +45,6 @@ from clew.tools.protocol import (
     ToolContext,
     ToolOutput,
 )
-
-logger = logging.getLogger(__name__)
 
 _INTERRUPTED = "Error: the run was aborted before this tool call was finished."
 _REPEATED = (
@@ -99,7 +96,9 @@ async def run_call(
             return await _run(state, prepared)
         return await _judge(state, prepared, attached=attached)
     except Exception as error:
-        logger.warning("tool %s crashed", call.name, exc_info=True)
+        import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+        logging.getLogger(__name__).warning("tool %s crashed", call.name, exc_info=True)
         return make_failed_outcome(f"Error: {call.name} crashed: {error!r}", "crashed")
 
 

@@ -3,7 +3,6 @@
 A line that cannot be decoded does not hide the rest of its session.
 """
 
-import logging
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -15,8 +14,6 @@ from clew.core.entries import SCHEMA, Entry, KnownBody, UnknownBody, decode
 from clew.core.errors import SessionBusy, SessionNotFound, StoreDamaged
 from clew.core.ids import EntryId, SessionId
 from clew.core.json_text import JsonDecoder
-
-logger = logging.getLogger(__name__)
 
 _DAMAGED = 0
 """The schema of an entry whose line cannot be decoded; valid ones begin at 1."""
@@ -129,5 +126,7 @@ def _decode_or_keep(session_id: SessionId, number: int, line: object) -> Entry:
     try:
         return decode_entry(line)
     except StoreDamaged as error:
-        logger.warning("entry %d of session %s: %s", number, session_id, error)
+        import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+        logging.getLogger(__name__).warning("entry %d of session %s: %s", number, session_id, error)
         return Entry(id=EntryId(number), at=0.0, schema=_DAMAGED, body=UnknownBody(line))
