@@ -210,7 +210,7 @@ async def test_the_end_of_a_task_is_reported_once_however_often_the_session_is_r
     assert "make test is done" in asked
     assert f"{running} was cancelled (the session was closed)" in asked
     assert "background" not in later
-    assert f"task {untold} make test: the model was told" in entries.message
+    assert f"task {untold} make test: reported to the model" in entries.message
 
 
 async def test_an_agent_that_continued_after_its_report_is_reported_again(place: Place) -> None:
