@@ -1,4 +1,4 @@
-"""A list on a terminal: arrows select a row, Enter, its key or its number chooses it, / searches."""
+"""A list on a terminal: arrows select; Enter, a key or a number chooses a row; / searches."""
 
 from collections.abc import Sequence
 from contextlib import suppress
