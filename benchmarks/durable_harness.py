@@ -95,7 +95,7 @@ class Cluster:
     def start_worker(self, *, concurrency: int = 8) -> WorkerProcess:
         """Start a worker; `wait_ready` waits until it takes tasks."""
         log = self.folder / f"worker-{len(self.workers)}.log"
-        command = [sys.executable, "-m", "clew", "worker", "--json"]
+        command = [sys.executable, "-P", "-m", "clew", "worker", "--json"]
         command += ["--concurrency", str(concurrency), "--silent-after", str(self.silent_after)]
         command += ["--park-after", str(self.park_after)]
         with log.open("wb") as output:

@@ -102,7 +102,7 @@ async def run_clew(place: Place) -> AsyncGenerator[ServerProcess, None]:
 async def run_serve(place: Place) -> AsyncGenerator[ServerProcess, None]:
     """Run `clew serve` with one session."""
     environ = place.make_environ("serve")
-    command = ("-m", "clew", *MODEL, "serve", "--port", "0")
+    command = ("-P", "-m", "clew", *MODEL, "serve", "--port", "0")
     async with _run(command, place.work, environ) as (process, port):
         yield ServerProcess(process, await _open_session(Target(port, _read_token(environ))))
 

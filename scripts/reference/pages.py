@@ -29,6 +29,8 @@ PAGES = (
             "clew.sdk.launch",
             "clew.sdk.host",
             "clew.sdk.pipe_client:connect,serve",
+            "clew.sdk.remote.server:RemoteServer,find_token",
+            "clew.sdk.remote.session:RemoteSession",
             "clew.sdk.context_client",
             "clew.sdk.client_json",
             "clew.sdk.context_params",
@@ -54,6 +56,7 @@ PAGES = (
             "select_lines",
             "clew.sdk.simulation:SimulatedSession,SimulationOptions,SimulationReport,compare_cost,"
             "draw_longest,find_recordings,simulate_file",
+            "clew.simulation.scenario:SimulationPoint,SimulationRun",
             "clew.sdk.blind_test:BlindReport,BlindTest,BlindTestOptions,SessionReport,TestedCase,"
             "draw_report,open_blind_test",
             "clew.sdk.diagnostics:diagnose,this_machine",

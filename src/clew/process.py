@@ -15,10 +15,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from subprocess import DEVNULL
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CancelScope
-from anyio.abc import Process
+
+if TYPE_CHECKING:
+    from anyio.abc import Process
 
 _CHUNK = 65_536
 _GIVE_UP = 5.0
@@ -34,7 +37,7 @@ async def start_group(
     cwd: Path,
     env: Mapping[str, str],
     pass_fds: Sequence[int] = (),
-) -> Process:
+) -> "Process":
     """Start a program as the leader of a new session and process group.
 
     Cancellation takes effect only after the program has started, so the caller can always end it.
@@ -112,7 +115,7 @@ class CallGuard:
         """For the environment of the program."""
         self._writer = writer
 
-    def watch(self, process: Process) -> None:
+    def watch(self, process: "Process") -> None:
         """Guard the group of a program."""
         self._send(str(process.pid))
 
@@ -177,7 +180,7 @@ async def guard_call() -> AsyncIterator[CallGuard]:
                 await shell.wait()
 
 
-async def terminate_group(process: Process, *, grace: float) -> None:
+async def terminate_group(process: "Process", *, grace: float) -> None:
     """End all processes of a group: SIGTERM first, SIGKILL for what lives after `grace` seconds.
 
     Not cancellable. `process.returncode` is None afterwards if the program hangs in the kernel.
@@ -193,7 +196,7 @@ async def terminate_group(process: Process, *, grace: float) -> None:
             await process.wait()
 
 
-def group_is_alive(process: Process) -> bool:
+def group_is_alive(process: "Process") -> bool:
     """Return whether a process of the group still runs, the program itself included."""
     try:
         os.killpg(process.pid, 0)
@@ -248,6 +251,6 @@ def _find_processes(mark: bytes) -> list[int]:
     return found
 
 
-def _signal_group(process: Process, number: signal.Signals) -> None:
+def _signal_group(process: "Process", number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

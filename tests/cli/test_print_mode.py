@@ -369,6 +369,7 @@ async def test_accept_edits_writes_without_asking(home: dict[str, str], folder: 
         ),
         (["-p", "hi", "--base-url", "nonsense", "--model", "x"], "nonsense", 1),
         (["--no-such-flag"], "unknown flag --no-such-flag", 2),
+        (["serve", "--model", "qwen3"], "unknown flag --model", 2),
         (["--modle", "x", "-p", "hi"], "did you mean --model?", 2),
         (["simulte"], "did you mean simulate?", 2),
         (["sessions", "lst"], "did you mean list?", 2),

@@ -14,7 +14,9 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp_types import JSONRPCMessage
 
-from clew.sdk.mcp_memory import build_server
+from clew.sdk.mcp_memory import build_server, make_server
+from clew.sdk.session_store import ProjectStore
+from clew.stores.memory import MemoryStore
 from tests.conformance.suite_input import INPUT_PROMPTS, INPUT_TOOLS
 from tests.conformance.suite_parts import PROMPTS, RESOURCES, TOOLS, read_template
 from tests.tools.mcp.sdk_server import PATH, serve_app
@@ -74,4 +76,12 @@ async def serve_suite() -> AsyncGenerator[str, None]:
     """Serve it over HTTP; yields the address."""
     app = make_suite_server().streamable_http_app(event_store=StoredEvents(), retry_interval=100)
     async with serve_app(app) as port:
+        yield f"http://127.0.0.1:{port}{PATH}"
+
+
+@asynccontextmanager
+async def serve_memory() -> AsyncGenerator[str, None]:
+    """Serve what `clew mcp serve` offers, about an empty store, over HTTP; yields the address."""
+    place = ProjectStore(store=MemoryStore(), folder=None)
+    async with serve_app(make_server(place).streamable_http_app()) as port:
         yield f"http://127.0.0.1:{port}{PATH}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.installed import HOME, NEXT, RELEASE, list_scenarios, run_suite
-from tests.conformance.suite_server import serve_suite
+from tests.conformance.suite_server import serve_memory, serve_suite
 
 OLDER, CURRENT = "2025-11-25", "2026-07-28"
 pytestmark = [
@@ -91,3 +91,28 @@ async def test_the_server_passes_every_scenario(suite: str, version: str) -> Non
     passed = set(re.findall(r"^✓ (\S+): ", summary, re.MULTILINE))
     assert passed == listed, printed
     assert (code, "✗" in summary) == (0, False), printed
+
+
+@pytest.mark.parametrize(
+    ("suite", "version", "scenario"),
+    [
+        (RELEASE, OLDER, "server-initialize"),
+        (RELEASE, OLDER, "ping"),
+        (RELEASE, OLDER, "tools-list"),
+        (RELEASE, OLDER, "dns-rebinding-protection"),
+        (NEXT, OLDER, "server-session-lifecycle"),
+        (NEXT, CURRENT, "tools-list"),
+        (NEXT, CURRENT, "sep-2164-resource-not-found"),
+        (NEXT, CURRENT, "http-header-validation"),
+        (NEXT, CURRENT, "input-required-result-unsupported-methods"),
+    ],
+)
+async def test_clew_mcp_serve_passes_what_needs_no_tool_of_the_suite(
+    suite: str, version: str, scenario: str
+) -> None:
+    async with serve_memory() as url:
+        code, printed = await run_suite(
+            suite, "server", "--url", url, "--scenario", scenario, "--spec-version", version
+        )
+
+    assert code == 0, printed

@@ -48,6 +48,14 @@ def show(work: list[Item], size: int = 5_000) -> str:
         ("All 12 tests pass and the fix is committed as 1a2b3c4.", Topic.OUTCOME),
         ("Next steps: update the docs for `load()`.", Topic.OPEN),
         ("Which of the two formats do you need?", Topic.OPEN),
+        ("Wir nehmen `sqlite`, weil Leser nicht warten sollen.", Topic.DECISION),
+        ("Le test `load` échoue encore avec deux fichiers.", Topic.FAILURE),
+        ("Encontrada la fuga de memoria en reader.py.", Topic.DISCOVERY),
+        ("Der Fehler in reader.py ist behoben.", Topic.OUTCOME),
+        ("我们选择 `sqlite`,因为读者不应等待。", Topic.DECISION),
+        ("テスト `load` は失敗しました。", Topic.FAILURE),
+        ("아직 reader.py 문서가 없습니다.", Topic.OPEN),
+        ("要用哪种格式\uff1f", Topic.OPEN),
     ],
 )
 def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> None:
@@ -69,6 +77,16 @@ def test_narration_is_no_finding(sentence: str) -> None:
     assert classify_sentence(sentence) is None
 
 
+def test_short_sentences_of_dense_scripts_are_read() -> None:
+    said = "缓存失败的原因是 `reader.py` 里的锁。文档还没有写,因此下一步是更新说明。好。"
+
+    text = show(items(user("go"), assistant(said)))
+
+    assert "缓存失败的原因是 `reader.py` 里的锁。" in text
+    assert "下一步是更新说明。" in text
+    assert "好。" not in text
+
+
 def test_words_in_code_are_no_cues() -> None:
     named = classify_sentence("The list `failed_because` has four members in it.")
     cued = classify_sentence("The list `members` is short because it failed to load.")
@@ -81,7 +99,8 @@ def test_words_in_code_are_no_cues() -> None:
 
 def test_causes_in_the_thinking_are_quoted_but_not_its_questions() -> None:
     thinking = Reasoning(
-        text="The root cause is that `list_states` looks for the old name. Why does `b.py` not?"
+        text="The root cause is that `list_states` looks for the old name. "
+        "Why does `b.py` not do the same?"
     )
     hidden = Reasoning(redacted="opaque")
     work = items(user("Fix it."), assistant(thinking, hidden, "Done."))
@@ -251,6 +270,14 @@ def test_what_the_notes_of_a_model_tell_is_not_listed_again() -> None:
     quoted = prepare_digest(work, beside=(notes, "")).write(1_000).partition("What was found")[2]
     assert new in quoted
     assert told not in quoted.partition("Excerpts")[0]
+
+
+def test_a_single_item_of_a_list_follows_its_introduction() -> None:
+    said = "Remaining callers:\n- `load()` in reader.py still uses the old name"
+
+    assert "- #3 Remaining callers: `load()` in reader.py" in show(
+        items(user("go"), assistant(said))
+    )
 
 
 def test_logged_calls_and_json_are_no_findings() -> None:

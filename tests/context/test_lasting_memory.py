@@ -105,6 +105,17 @@ def test_a_conversation_that_is_a_little_too_long_keeps_its_newest_answers_whole
     assert plan.replaced == ()
 
 
+def test_a_request_that_stays_alone_gets_the_room_of_a_summary() -> None:
+    view = view_of(user("Find it. " + "detail " * 4_000))
+    budget = Budget.of(view, tokens=600)
+
+    plan = Summarize().plan(view, budget)
+
+    assert isinstance(plan, Reduce)
+    assert plan.dropped == ()
+    assert 0.9 * budget.limit < plan.count_staying(view) <= budget.limit
+
+
 def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
     telling, empty = "The server listens on port 8443.", "Let me look again."
     talk = [user("Find it."), assistant(telling), *[assistant(empty) for _ in range(5)]]

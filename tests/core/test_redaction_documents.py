@@ -88,7 +88,7 @@ def test_what_only_resembles_such_a_document_stays(text: str) -> None:
         '{{"kty": "RSA", "n": "public", "d": "{0}", "p": "{0}", "dq": "{0}"}}',
         '{{"d": "{0}", "kty": "OKP"}}',
         "PuTTY-User-Key-File-3: ssh-rsa\nPrivate-Lines: 2\n{0}\n{0}\nPrivate-MAC: 00",
-        "-----BEGIN OpenVPN Static key V1-----\n{0}{0}\n{0}\n-----END OpenVPN Static key V1-----",
+        "-----BEGIN OpenVPN Static key V1-----\n{0}{0}\n-----END OpenVPN Static key V1-----",
         "root:$6$abcdefgh${0}{0}:19000:0:99999:7:::",
         "user:$apr1$abcdefgh${0}ab",
         "$2b$12${0}{0}abcdefghijklm",

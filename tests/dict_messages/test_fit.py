@@ -1,7 +1,7 @@
 """`clew.fit` and `clew.count_tokens` on message lists of other agent loops."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -220,6 +220,30 @@ BROKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.req("CMP-4")
+def test_a_single_huge_request_fills_the_limit() -> None:
+    log = "".join(f"ERROR in handler {n}, value {n * 37 % 9973}\n" for n in range(11_000))
+    asked = f"Find the root cause in this log.\n{log}Answer in German only."
+
+    fitted = clew.fit([{"role": "user", "content": asked}], max_tokens=4_000)
+
+    text = fitted.messages[0]["content"]
+    assert text.startswith("Find the root cause in this log.")
+    assert text.endswith("Answer in German only.")
+    assert 3_600 <= fitted.report.tokens_after <= 4_000
+
+
+def test_thousands_of_tiny_messages_fill_the_limit() -> None:
+    talk = [
+        {"role": role, "content": content}
+        for n in range(2_000)
+        for role, content in (("user", f"n{n}?"), ("assistant", str(n * n)))
+    ]
+
+    fitted = clew.fit([*talk, {"role": "user", "content": "And now?"}], max_tokens=2_000)
+
+    assert 1_800 <= fitted.report.tokens_after <= 2_000
+
+
 def test_an_invalid_list_is_repaired_and_the_repairs_are_reported() -> None:
     fitted = clew.fit(BROKEN, max_tokens=1_000)
 
@@ -470,3 +494,90 @@ def test_repeated_call_ids_in_one_message_get_new_ids() -> None:
     assert [m["tool_call_id"] for m in fitted.messages[2:]] == ["a", "a-2"]
     assert [m["content"] for m in fitted.messages[2:]] == ["first", "second"]
     assert clew.fit(fitted.messages, max_tokens=1_000).report.repairs == ()
+
+
+# --- mistakes, and what the libraries of providers return -----------------------------------
+
+
+class _Returned:
+    """An object as the libraries of OpenAI and Anthropic return it."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
+        return {name: value for name, value in self.fields.items() if value or not exclude_none}
+
+
+def test_messages_that_a_library_returned_are_read_and_stay_the_same_objects() -> None:
+    function = {"name": "Read", "arguments": "{}"}
+    call = {"id": "call_1", "type": "function", "function": function}
+    returned = _Returned(role="assistant", content=None, refusal=None, tool_calls=[call])
+    messages: list[Any] = [
+        {"role": "user", "content": "Read it."},
+        returned,
+        {"role": "tool", "tool_call_id": "call_1", "content": "text"},
+    ]
+
+    fitted = clew.fit(messages, max_tokens=1_000)
+
+    assert fitted.messages[1] is returned
+    assert fitted.report.repairs == ()
+
+
+def test_content_blocks_and_calls_that_a_library_returned_are_no_unknown_blocks() -> None:
+    use = _Returned(type="tool_use", id="call_1", name="Read", input={"path": "a"})
+    answer = {"role": "assistant", "content": [_Returned(type="text", text="Look."), use]}
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": "text"}
+    function = {"name": "Read", "arguments": "{}"}
+    calls = [_Returned(id="call_2", type="function", function=function)]
+    messages: list[Any] = [
+        {"role": "user", "content": "Read it."},
+        answer,
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "call_2", "content": "text"},
+    ]
+
+    fitted = clew.fit(messages, max_tokens=1_000)
+
+    assert fitted.report.repairs == ()
+    assert [one is own for one, own in zip(fitted.messages, messages, strict=True)] == [True] * 5
+
+
+@pytest.mark.parametrize("max_tokens", [0, -1, "4000", 1.5, True])
+def test_a_limit_that_is_none_is_refused(max_tokens: Any) -> None:
+    with pytest.raises(ConfigError, match="max_tokens must be a positive whole number"):
+        clew.fit([{"role": "user", "content": "x"}], max_tokens=max_tokens)
+
+
+@pytest.mark.parametrize("messages", ["hello", {"role": "user", "content": "x"}, iter(())])
+def test_what_is_no_list_of_messages_is_refused(messages: Any) -> None:
+    with pytest.raises(ConfigError, match="pass a list of messages, not"):
+        clew.fit(messages, max_tokens=1_000)
+
+
+def test_a_strategy_may_be_named_as_in_the_settings() -> None:
+    messages = [{"role": "user", "content": "x"}]
+
+    assert clew.fit(messages, max_tokens=90, strategy="sliding-window").messages == messages
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_function_cannot_summarize() -> None:
+    async def summarize(prompt: str) -> str:
+        return prompt
+
+    messages = [{"role": "user", "content": "Go on."}]
+    for number in range(40):
+        messages.append({"role": "assistant", "content": f"File {number}: " + "words " * 100})
+        messages.append({"role": "user", "content": "Go on."})
+
+    with pytest.raises(ConfigError, match="plain function, not a coroutine function"):
+        clew.fit(messages, max_tokens=1_000, summarize=cast("Any", summarize))
+
+
+def test_the_tokens_of_a_text_are_those_of_a_prompt() -> None:
+    prompt = {"role": "user", "content": "How many tokens are this?"}
+
+    assert clew.count_tokens("How many tokens are this?") == clew.count_tokens([prompt])

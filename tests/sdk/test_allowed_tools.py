@@ -125,18 +125,22 @@ async def test_a_rule_that_denies_comes_first(place: Place) -> None:
     assert not (place.project / "one").exists()
 
 
-async def test_writing_is_allowed_in_the_project_only(place: Place) -> None:
-    plugin = plugin_in(place, command("Write.", description="d", allowed_tools="Write"))
-    outside = place.root / "outside.txt"
+async def test_files_are_read_and_written_in_the_project_only(place: Place) -> None:
+    plugin = plugin_in(place, command("Write.", description="d", allowed_tools="Write, Read"))
+    outside, secret = place.root / "outside.txt", place.root / "secret.txt"
+    secret.write_text("secret", encoding="utf-8")
     replies: list[ScriptedReply] = [
         call_reply(("Write", {"file_path": str(path), "content": "x"}))
         for path in (place.project / "in.txt", outside, place.project / ".clew" / "settings.json")
     ]
 
-    asked = await run_lines(place, ["/do"], [*replies, "done"], plugin)
+    read = call_reply(("Read", {"file_path": str(secret)}))
+
+    asked = await run_lines(place, ["/do"], [*replies, read, "done"], plugin)
 
     assert (place.project / "in.txt").exists()
-    assert asked == [str(outside), str(place.project / ".clew" / "settings.json")]
+    settings = place.project / ".clew" / "settings.json"
+    assert asked == [str(outside), str(settings), str(secret)]
 
 
 def test_entries_that_are_not_rules_grant_nothing(tmp_path: Path) -> None:

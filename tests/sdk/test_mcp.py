@@ -14,7 +14,7 @@ from clew.core.messages import ToolResult
 from clew.core.permissions import Access, Approval, Decision, PermissionAnswer, PermissionMode
 from clew.providers.scripted import ScriptedReply, call_reply
 from clew.sdk.session import InteractiveSession
-from clew.tui.blocks import ToolCall
+from clew.tui.blocks import ToolCallBlock
 from clew.tui.history import make_blocks
 from tests.sdk.places import Heard, Place
 
@@ -204,7 +204,7 @@ async def test_a_call_on_demand_is_shown_as_that_of_its_tool(place: Place) -> No
         ("mcp__plain__progress", "hello")
     ] * 2
     blocks = make_blocks(history)
-    (block,) = [one for one in blocks if isinstance(one, ToolCall)]
+    (block,) = [one for one in blocks if isinstance(one, ToolCallBlock)]
     assert (block.name, block.arguments) == ("mcp__plain__progress", '{"text":"hello"}')
 
 

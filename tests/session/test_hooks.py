@@ -611,3 +611,32 @@ async def test_without_a_log_there_is_no_transcript() -> None:
         await chat.run("hi")
 
     assert {payload.transcript_path for _, payload in hooks.seen} == {""}
+
+
+@pytest.mark.req("HOK-2")
+async def test_a_hook_of_a_program_denies_a_call_by_blocking_it() -> None:
+    ran: list[str] = []
+
+    @tool(risk=Risk.INSPECT)
+    def look(where: str) -> str:
+        """Look."""
+        ran.append(where)
+        return where
+
+    provider = ScriptedProvider([call_reply(("look", {"where": "north"})), "Done."])
+    hooks = Told(PreToolUse=HookVerdict(block="the north is closed"))
+    async with Session(provider, model="m", tools=[look], hooks=hooks) as chat:
+        result = await chat.execute("Look around.")
+
+    assert ran == []
+    assert result.tool_summaries[0].error_code == "hook_blocked"
+    assert "the north is closed" in result.tool_summaries[0].tool_result_data
+
+
+async def test_a_hook_of_a_program_that_returns_nothing_changes_nothing() -> None:
+    class Silent:
+        async def fire(self, event: HookEvent, payload: HookInput) -> Any:
+            return None
+
+    async with Session(ScriptedProvider(["Hello."]), model="m", hooks=Silent()) as chat:
+        assert await chat.run("Hi.") == "Hello."

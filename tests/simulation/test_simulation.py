@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.context.cleared_results import make_marker
 from clew.context.estimate import message_units, text_units
@@ -222,6 +223,7 @@ def test_recall_is_the_share_of_needed_names_that_stayed() -> None:
 
     assert run.compactions > 0
     assert (run.needed_names, run.found_names, run.recall) == (1, 0, 0.0)
+    assert run.lost_names == ("secret_handle_alpha",)
     assert one(session(*messages), NONE).recall is None
 
 
@@ -302,6 +304,7 @@ def test_runs_of_one_strategy_add_up() -> None:
         strategy="x", calls=1, input_tokens=5, cost=2.0, peak_tokens=9, needed_names=4
     )
     b = SimulationRun(strategy="x", calls=2, input_tokens=6, cost=1.0, peak_tokens=7, found_names=1)
+    a, b = replace(a, lost_names=("one", "two")), replace(b, lost_names=("two", "three"))
 
     assert sum_runs([a, b]) == SimulationRun(
         strategy="x",
@@ -311,6 +314,7 @@ def test_runs_of_one_strategy_add_up() -> None:
         peak_tokens=9,
         needed_names=4,
         found_names=1,
+        lost_names=("one", "two", "three"),
     )
     assert sum_runs([a, b]).recall == 0.25
     with pytest.raises(ValueError, match="one strategy"):

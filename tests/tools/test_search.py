@@ -288,6 +288,16 @@ async def test_a_circle_of_links_is_an_answer_for_every_file_tool(tmp_path: Path
             assert out.failed or "no files match" in out.text, (name, filled)
 
 
+async def test_a_pipe_and_a_device_are_not_searched(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+
+    for name in ("pipe", "zero"):
+        with anyio.fail_after(20):
+            out = await grep_tool().run({"pattern": "x", "path": name}, ToolContext(cwd=tmp_path))
+        assert (out.failed, out.text) == (True, f"{name} is not a regular file.")
+
+
 @pytest.mark.parametrize("pattern", ["x", "needle"])
 async def test_one_very_long_line_costs_little_and_is_cut(tmp_path: Path, pattern: str) -> None:
     line = b"x" * 30_000_000 + b"needle\n"

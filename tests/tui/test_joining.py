@@ -11,7 +11,7 @@ from clew.providers.protocol import ReasoningChunk, TextChunk
 from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
 from clew.sdk.client import wait_for_run
 from clew.testing.client_streams import prompt, take_events
-from clew.tui.blocks import Answer, Block, Notice, Thinking, ToolCall, UserPrompt
+from clew.tui.blocks import Answer, Block, Notice, ThinkingBlock, ToolCallBlock, UserPrompt
 from clew.tui.history import take_last_turn
 from clew.tui.rendering import render_block, render_preview
 from clew.tui.theme import make_theme
@@ -64,9 +64,9 @@ async def test_a_snapshot_and_the_rest_are_the_whole_transcript(tmp_path: Path) 
 
     assert texts(whole) == texts(joined) == texts(reopened) == "I look.One.\n\nTwo.\n\nThree."
     assert kinds(whole) == kinds(joined) == kinds(reopened)
-    assert kinds(whole) == ["UserPrompt", "Thinking", "Answer", "ToolCall", "Answer"]
+    assert kinds(whole) == ["UserPrompt", "ThinkingBlock", "Answer", "ToolCallBlock", "Answer"]
     assert isinstance(joined[0], UserPrompt)
-    assert isinstance(joined[1], Thinking)
+    assert isinstance(joined[1], ThinkingBlock)
 
 
 async def test_an_edit_looks_the_same_before_and_after_it_and_when_it_is_reopened(
@@ -96,8 +96,8 @@ async def test_an_edit_looks_the_same_before_and_after_it_and_when_it_is_reopene
             blocks = fold(Transcript(), await take_events(client, begin, end.seq))
             reopened = Transcript().join(end, at=1.0)
 
-    (done,) = [one for one in blocks if isinstance(one, ToolCall) and one.name == "Edit"]
-    (again,) = [one for one in reopened if isinstance(one, ToolCall) and one.name == "Edit"]
+    (done,) = [one for one in blocks if isinstance(one, ToolCallBlock) and one.name == "Edit"]
+    (again,) = [one for one in reopened if isinstance(one, ToolCallBlock) and one.name == "Edit"]
     shown = render_block(done, width=64, theme=MONOCHROME).splitlines()
     (preview,) = previews
     assert [line.removeprefix("  │ ").rstrip() for line in preview] == [

@@ -18,21 +18,21 @@ from clew.tools.builtin.diff import compare
 from clew.tui.blocks import (
     Answer,
     Block,
-    Cleared,
+    ClearedBlock,
     CommandReply,
     Compaction,
     LiveBlock,
     Notice,
     Plan,
     RetryWait,
-    RunningTask,
+    RunningTaskBlock,
     RunningTool,
-    ServerTool,
+    ServerToolBlock,
     ShellOutput,
     TaskNote,
-    Thinking,
+    ThinkingBlock,
     Todos,
-    ToolCall,
+    ToolCallBlock,
     UserPrompt,
 )
 from clew.tui.markdown_blocks import MarkdownSplitter, is_blank
@@ -81,9 +81,9 @@ def show(block: Block, width: int = 60, theme: Theme = PLAIN, *, expanded: bool 
     return render_block(block, width=width, theme=theme, expanded=expanded)
 
 
-def call(name: str = "Read", argument: str = "src/x.py", **facts: object) -> ToolCall:
+def call(name: str = "Read", argument: str = "src/x.py", **facts: object) -> ToolCallBlock:
     fields: dict[str, object] = {"outcome": "success", "number": 4, **facts}
-    return ToolCall(name=name, arguments=f'{{"path": "{argument}"}}', **fields)  # type: ignore[arg-type]
+    return ToolCallBlock(name=name, arguments=f'{{"path": "{argument}"}}', **fields)  # type: ignore[arg-type]
 
 
 def blocks(text: str) -> list[Block]:
@@ -92,15 +92,15 @@ def blocks(text: str) -> list[Block]:
     return [
         UserPrompt(text),
         Answer(text=text),
-        Thinking(text=text, seconds=1.0, number=1),
+        ThinkingBlock(text=text, seconds=1.0, number=1),
         *(
-            ToolCall(
+            ToolCallBlock(
                 number=2, name=text, arguments=text, outcome=outcome, display=text, remedy=text
             )
             for outcome in outcomes
         ),
         call("Edit", data=compare(OLD + text, text + NEW, text).data()),
-        ServerTool(number=3, name=text, arguments=text, text=text),
+        ServerToolBlock(number=3, name=text, arguments=text, text=text),
         TaskNote(name=text, stage="started", text=text),
         TaskNote(name=text, stage="completed", text=text, number=12),
         TaskNote(name=text, stage="failed", text=text),
@@ -111,7 +111,7 @@ def blocks(text: str) -> list[Block]:
         TaskNote(name=text, stage="cancelled", text=text, task_id="task-1a2b3c4d"),
         Notice(text, "warning"),
         Compaction(trigger="auto", before=STATE, after=STATE, report=REPORT, summary=text),
-        Cleared(trigger="economy", report=REPORT),
+        ClearedBlock(trigger="economy", report=REPORT),
         CommandReply(text=text),
         CommandReply(text=text, style="markdown"),
         CommandReply(text=text, style="diff"),
@@ -202,9 +202,12 @@ def test_the_live_area_has_at_most_so_many_rows_and_columns(
         thinking=text,
         tools=(RunningTool(call_id="1", name=text, arguments=text, since=2.0, line=text),),
         tasks=(
-            RunningTask(task_id="t", name=text, since=1.0, line=text),
-            RunningTask(task_id="u", name=text, since=1.0, is_asking=True, percentage=4.0),
-            *(RunningTask(task_id=f"{n}", name=text, since=1.0, is_queued=True) for n in range(4)),
+            RunningTaskBlock(task_id="t", name=text, since=1.0, line=text),
+            RunningTaskBlock(task_id="u", name=text, since=1.0, is_asking=True, percentage=4.0),
+            *(
+                RunningTaskBlock(task_id=f"{n}", name=text, since=1.0, is_queued=True)
+                for n in range(4)
+            ),
         ),
         retry=RetryWait(reason=text, until=9.0, attempt=2, attempts=3),
         todos=(TodoItem(content=text),),
@@ -220,7 +223,7 @@ def test_the_live_area_has_at_most_so_many_rows_and_columns(
 
 
 def test_thinking_is_folded_to_a_line_with_its_seconds() -> None:
-    block = Thinking(text="First this.\nThen that.", seconds=12.4, number=3)
+    block = ThinkingBlock(text="First this.\nThen that.", seconds=12.4, number=3)
 
     assert show(block, theme=MONOCHROME) == "✻ thought for 12 s  #3\n"
     assert show(block, theme=MONOCHROME, expanded=True) == (
@@ -426,9 +429,9 @@ print("rich" in sys.modules)
     assert done.stdout.split() == ["set()", "True"]
 
 
-def _task(number: int, **facts: Any) -> RunningTask:
+def _task(number: int, **facts: Any) -> RunningTaskBlock:
     made = {"task_id": f"task-{number}", "name": f"job {number}", "since": 0.0, **facts}
-    return RunningTask(is_background=True, **made)
+    return RunningTaskBlock(is_background=True, **made)
 
 
 @pytest.mark.req("BGT-2", "CTX-9")
@@ -468,7 +471,7 @@ def test_a_call_that_starts_several_agents_names_their_tasks() -> None:
     }
 
     for arguments, line in shown.items():
-        call = ToolCall(name="Agent", arguments=arguments, outcome="success")
+        call = ToolCallBlock(name="Agent", arguments=arguments, outcome="success")
         text = SGR.sub("", render_block(call, width=80, theme=MONOCHROME, after=None))
         assert text.strip().startswith(line)
 

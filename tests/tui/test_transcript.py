@@ -29,6 +29,7 @@ from clew.core.events import (
     ServerToolEnded,
     ServerToolStarted,
     TextDelta,
+    Thinking,
     TodosChanged,
     ToolEnded,
     ToolProgress,
@@ -36,7 +37,6 @@ from clew.core.events import (
     UserMessage,
     Warned,
 )
-from clew.core.events import Thinking as WorkChanged
 from clew.core.ids import CallId, EntryId, RunId, SessionId
 from clew.core.messages import Message, Role, ToolResult
 from clew.core.permissions import Risk
@@ -64,12 +64,12 @@ from clew.tui.blocks import (
     Notice,
     Plan,
     RunningTool,
-    ServerTool,
+    ServerToolBlock,
     ShellOutput,
     TaskNote,
-    Thinking,
+    ThinkingBlock,
     Todos,
-    ToolCall,
+    ToolCallBlock,
     UserPrompt,
 )
 from clew.tui.open_blocks import NO_RESULT
@@ -140,7 +140,7 @@ def test_a_run_becomes_a_prompt_thinking_an_answer_and_a_call() -> None:
 
     made = stream.feed(
         UserMessage(text="do it"),
-        WorkChanged(active=True),
+        Thinking(active=True),
         ReasoningDelta("I "),
         ReasoningDelta("think."),
         TextDelta("Para one.\n\nPara"),
@@ -153,10 +153,10 @@ def test_a_run_becomes_a_prompt_thinking_an_answer_and_a_call() -> None:
 
     assert made == [
         UserPrompt("do it"),
-        Thinking(text="I think.", seconds=1.0, number=1),
+        ThinkingBlock(text="I think.", seconds=1.0, number=1),
         Answer(text="Para one.\n\n", part=0),
         Answer(text="Para two.", part=1),
-        ToolCall(
+        ToolCallBlock(
             number=2,
             name="Bash",
             arguments='{"command": "ls"}',
@@ -225,7 +225,7 @@ def test_a_call_of_the_provider_ends_with_the_run(over: Event) -> None:
     )
     call = stream.feed(over)[0]
 
-    assert call == ServerTool(
+    assert call == ServerToolBlock(
         number=1, name="web_search", arguments="maze", text=NO_RESULT, failed=True, seconds=0.5
     )
     assert stream.transcript.live is None
@@ -253,7 +253,7 @@ def test_a_call_that_waits_for_an_answer_says_so() -> None:
         PermissionDenied(call_id="1", tool_name="Bash", target="ls", reason="no", remedy="ask"),
         end(failed=True, denied=True, display="no"),
     )
-    assert isinstance(made, ToolCall)
+    assert isinstance(made, ToolCallBlock)
     assert (made.outcome, made.remedy) == ("denied", "ask")
     assert made.seconds == 1.0
 
@@ -266,7 +266,7 @@ def test_a_result_that_the_model_reads_in_part_says_so() -> None:
         start(), EntryAdded(Entry(id=EntryId(7), at=1.0, body=body)), end(display="abcdef")
     )
 
-    assert isinstance(made, ToolCall)
+    assert isinstance(made, ToolCallBlock)
     assert "2 of 6 characters; /recall #7" in made.truncated
 
 
@@ -471,8 +471,8 @@ EVENTS = st.one_of(
             ServerToolStarted(call_id="s", name="web_search"),
             ServerToolEnded(call_id="s", name="web_search"),
             UserMessage(text="go"),
-            WorkChanged(active=True),
-            WorkChanged(active=False),
+            Thinking(active=True),
+            Thinking(active=False),
             Warned("careful"),
             CompactionStarted(trigger="auto", before=STATE),
             RunCompleted(RESULT),
@@ -508,13 +508,15 @@ def test_every_text_is_in_exactly_one_block_and_in_order(events: list[Event]) ->
         is_searching = any(one.call_id == "s" for one in _running(stream.transcript))
         live = stream.transcript.live
         answers_shown = "".join(one.text for one in stream.blocks if isinstance(one, Answer))
-        thinking_shown = "".join(one.text for one in stream.blocks if isinstance(one, Thinking))
+        thinking_shown = "".join(
+            one.text for one in stream.blocks if isinstance(one, ThinkingBlock)
+        )
         answers_shown += live.answer if live else ""
         thinking_shown += live.thinking if live else ""
 
         assert "".join(answers_shown.split()) == "".join(written.split())
         assert "".join(thinking_shown.split()) == "".join(thought.split())
-    calls = [one for one in stream.blocks if isinstance(one, ToolCall | ServerTool)]
+    calls = [one for one in stream.blocks if isinstance(one, ToolCallBlock | ServerToolBlock)]
     numbers = [number for one in stream.blocks if (number := getattr(one, "number", 0))]
     assert len(calls) == count
     assert numbers == sorted(set(numbers))

@@ -5,6 +5,7 @@ The functions that parse values raise `ArgumentTypeError`, which is shown with t
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -56,13 +57,16 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse the arguments; exits with code 2 on an unknown flag."""
+        self._words = list(sys.argv[1:] if args is None else args)
         found, extras = super().parse_known_args(args, namespace)
-        unknown = next((word for word in extras if word.startswith("-")), "")
-        if unknown:
-            name = unknown.partition("=")[0]
-            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-            self.error(f"unknown flag {_show(name)}{suggest(name, flags)}")
+        if unknown := next((word for word in extras if word.startswith("-")), ""):
+            self._refuse_flag(unknown)
         return found, extras
+
+    def _refuse_flag(self, word: str) -> None:
+        name = word.partition("=")[0]
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        self.error(f"unknown flag {_show(name)}{suggest(name, flags)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -70,6 +74,10 @@ class CommandParser(argparse.ArgumentParser):
         choices = [str(choice) for choice in action.choices]
         hint = suggest(str(value), choices) or f"; choose from: {', '.join(choices)}"
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - has no public name
+            # The value of an unknown flag is not a command.
+            before = self._words[self._words.index(value) - 1] if value in self._words[1:] else ""
+            if before.startswith("--") and before not in self._option_string_actions:
+                self._refuse_flag(before)
             self.error(f"there is no command {self.prog} {_show(str(value))}{hint}")
         raise argparse.ArgumentError(action, f"invalid choice: {_show(str(value))!r}{hint}")
 

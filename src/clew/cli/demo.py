@@ -14,7 +14,7 @@ from clew.core.sanitize import sanitize
 from clew.core.text import pluralize
 from clew.sdk.demo import DEMO_MODEL, RULE, Demo, DemoSession, find_needle_line, prepare_demo
 from clew.sdk.folders import working_folder
-from clew.tui.blocks import Block, Notice, ToolCall, UserPrompt
+from clew.tui.blocks import Block, Notice, ToolCallBlock, UserPrompt
 from clew.tui.program import line_width, terminal_theme
 from clew.tui.rendering import render_block
 from clew.tui.standard_output import OutputLost, write_out
@@ -79,7 +79,7 @@ class _Tour:
         if isinstance(envelope.event, CompactionStarted):
             self._show(Notice(f"compacting ({envelope.event.trigger}) …"))
         for block in self._transcript.apply(envelope):
-            if not isinstance(block, ToolCall | UserPrompt):
+            if not isinstance(block, ToolCallBlock | UserPrompt):
                 self._show(block)
 
     def _show(self, block: Block) -> None:

@@ -307,7 +307,10 @@ class McpSection(Section, frozen=True):
         Annotated[
             int,
             Meta(ge=0, le=60_000),
-            _about("Milliseconds that the first prompt waits for servers to start; 3000."),
+            _about(
+                "Milliseconds that the first prompt waits for servers to start; 3000, or 30000 if"
+                " --allowed-tools names one."
+            ),
         ]
     ] = UNSET
     sampling: Maybe[

@@ -108,6 +108,8 @@ def make_encodable(value: _T) -> _T:
 
 
 def _join_words(text: str) -> str:
+    if text.isprintable():  # so it has no control characters and no surrogates
+        return " ".join(text.split())
     return " ".join(re.sub(_CONTROL, " ", replace_surrogates(text)).split())
 
 

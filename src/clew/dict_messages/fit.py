@@ -1,7 +1,7 @@
 """`fit` and `count_tokens`: the context engine for your own message lists."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import compress, filterfalse
 from operator import not_
 from typing import Any, Generic, Literal, TypeVar
 
@@ -71,10 +71,11 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
 ) -> Fitted[M]:
     """Reduce a message list to `max_tokens`.
 
-    The list may have the format of OpenAI's or Anthropic's API, or contain Clew messages. A list
-    that fits is returned unchanged, and messages that stay are your own objects. System messages,
-    the last user message and the most recent steps always stay. A tool call is never separated
-    from its result.
+    The list may have the format of OpenAI's or Anthropic's API, or contain Clew messages. Messages
+    and content blocks that their Python libraries return can be in it as they are. A list that fits
+    is returned unchanged, and messages that stay are your own objects. System messages, the last
+    user message and the most recent steps always stay. A tool call is never separated from its
+    result.
 
     Args:
         messages: The list.
@@ -87,9 +88,12 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
         invalid: Whether to repair a list that a provider would reject, or to refuse it.
 
     Raises:
-        ConfigError: A provider would reject the list, and `invalid` is `refuse`.
+        ConfigError: A provider would reject the list, and `invalid` is `refuse`; or an argument
+            has no meaning.
         ContextFull: The messages that must stay do not fit.
     """
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+        raise ConfigError(f"max_tokens must be a positive whole number, not {max_tokens!r}")
     given = read_message_list(messages, model=model, system=system, tools=tools, invalid=invalid)
     chosen = make_strategy(strategy) if isinstance(strategy, str) else strategy
     budget = Budget.of(given.view, tokens=max_tokens)
@@ -101,18 +105,19 @@ def fit(  # noqa: PLR0913 - a plain function for callers with no session to hold
 
 
 def count_tokens(
-    messages: Sequence[Any],
+    messages: Sequence[Any] | str,
     *,
     model: str | None = None,
     system: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
-    """Count the tokens of a request with these messages.
+    """Count the tokens of a request with these messages, or with this text of the user.
 
     Exact for models whose tokenizer is known and installed (`clew[tokenizers]`), otherwise a
     calibrated estimate.
     """
-    given = read_message_list(messages, model=model, system=system, tools=tools, invalid="repair")
+    listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    given = read_message_list(listed, model=model, system=system, tools=tools, invalid="repair")
     return _state(given.view).used_tokens
 
 
@@ -181,6 +186,9 @@ def _summarise(
     previous = view.notes or view.summary
     prompt = build_summary_prompt(format_transcript(gone), previous=previous)
     text = summarize(prompt.text)
+    if isinstance(text, Coroutine):
+        text.close()
+        raise ConfigError("summarize must be a plain function, not a coroutine function")
     if not isinstance(text, str):
         raise ConfigError(f"summarize must return text, not {type(text).__name__}")
     text = replace_surrogates(text).strip()
@@ -193,17 +201,18 @@ def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> Fi
     now = {item.entry_id: item for item in view.items}
     items, indices = given.view.items, given.indices
     stays = [entry_id in now for entry_id in items.ids]
-    left = set(compress(indices, map(not_, stays)))
+    left = dict.fromkeys(compress(indices, map(not_, stays)))
     places = list(compress(indices, stays))
-    kept = zip(places, compress(items, stays), strict=True)
-    same = {index for index, item in kept if now[item.entry_id] is item}
+    items_now = zip(places, compress(items, stays), strict=True)
+    same = {index for index, item in items_now if now[item.entry_id] is item}
     # A message of which one slice stays and another does not is shortened.
-    cleared = set(places) - same | left & same
-    gone = tuple(sorted(left - cleared))
+    cleared = set(places) - same | left.keys() & same
+    gone = tuple(filterfalse(cleared.__contains__, left))
+    kept = filterfalse(cleared.__contains__, range(given.length))
     return FitReport(
         tokens_before=_state(given.view).used_tokens,
         tokens_after=_state(view).used_tokens,
-        kept=tuple(sorted(set(range(given.length)) - left - cleared)),
+        kept=tuple(filterfalse(left.__contains__, kept)),
         summarised=gone if view.summary else (),
         cleared=tuple(sorted(cleared)),
         archived=() if view.summary else gone,

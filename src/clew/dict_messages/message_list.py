@@ -1,6 +1,6 @@
 """Convert a caller's message list to a view and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ from clew.providers.tokenizers import meter_for
 
 M = TypeVar("M")
 _SETUP = EntryId(1)
+_LISTS = ("content", "tool_calls")
 
 
 class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
     """The number of leading slices that are system messages; they always stay."""
     view: View
     repairs: tuple[str, ...] = ()
+    objects: Mapping[int, M] = {}
+    """The caller's objects by the identity of the dictionaries that were made of them."""
 
     @property
     def length(self) -> int:
@@ -62,7 +65,8 @@ class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
             if item is not original[item.entry_id]:
                 shortened[len(kept)] = item.message
             kept.append(self.slices[self.header - item.entry_id - 1])
-        written = write_slices(cast("Sequence[Dict]", self.given), kept, shortened)
+        dicts = write_slices(cast("Sequence[Dict]", self.given), kept, shortened)
+        written = [self.objects.get(id(one), one) for one in dicts]
         header = len({part.index for part in self.slices[: self.header]})
         return cast(
             "list[M]", [*written[:header], *_summary_dict(view, original), *written[header:]]
@@ -85,12 +89,17 @@ def read_message_list(
     """
     if invalid not in ("repair", "refuse"):
         raise ConfigError(f"invalid must be 'repair' or 'refuse', not {invalid!r}")
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
+        raise ConfigError(f"pass a list of messages, not {type(messages).__name__}")
+    items = Items()
     if messages and all(isinstance(message, Message) for message in messages):
         items = _items(cast("Sequence[Message]", messages), model)
         if items.is_valid:
             return MessageList(given=messages, view=_view(items, model, system, tools))
+    plain = [_as_dict(message) for message in messages]
+    made = {id(one): own for one, own in zip(plain, messages, strict=True) if one is not own}
     try:
-        given, notes = _repair(messages)
+        given, notes = _repair(plain)
     except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
         raise ConfigError(f"the messages have an unknown format: {error}") from error
     if notes and invalid == "refuse":
@@ -100,7 +109,7 @@ def read_message_list(
     words = "\n".join(part.message.text for part in slices[:header])
     shown = slices[header:]
     view = _view(
-        _items([part.message for part in shown], model),
+        _items([part.message for part in shown], model, measured=items),
         model,
         "\n".join(filter(None, [system, words])),
         tools,
@@ -112,15 +121,40 @@ def read_message_list(
         header=header,
         view=replace(view, pinned=frozenset(pinned)),
         repairs=tuple(notes),
+        objects=made,
     )
 
 
-def _items(messages: Sequence[Message], model: str | None) -> Items:
+def _as_dict(message: M) -> M:
+    """Return what a provider's library returned as a dictionary, and anything else as it is."""
+    if isinstance(message, Message):
+        return message
+    dumped = _dump(message)
+    if not isinstance(dumped, dict):
+        return cast("M", dumped)
+    lists = {name: dumped[name] for name in _LISTS if isinstance(dumped.get(name), list)}
+    if not any(hasattr(one, "model_dump") for listed in lists.values() for one in listed):
+        return cast("M", dumped)
+    plain = {name: [_dump(one) for one in listed] for name, listed in lists.items()}
+    return cast("M", {**dumped, **plain})
+
+
+def _dump(value: object) -> object:
+    """Return a Pydantic object, which these libraries use, as a dictionary."""
+    dump = getattr(value, "model_dump", None)
+    return dump(exclude_none=True) if callable(dump) else value
+
+
+def _items(messages: Sequence[Message], model: str | None, measured: Iterable[Item] = ()) -> Items:
+    """Return messages as items; those in `measured` are not measured again."""
     meter = (meter_for(model) if model else None) or text_units
     framing = family_of(model or "").framing
     ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
+    known = {id(item.message): item for item in measured}
     items = [
-        Item.of(entry_id, message, meter=meter, framing=framing)
+        replace(known[id(message)], entry_id=entry_id)
+        if id(message) in known
+        else Item.of(entry_id, message, meter=meter, framing=framing)
         for entry_id, message in zip(ids, messages, strict=True)
     ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import Process
 from msgspec import Struct, field
 
 from clew.hooks.context import HookContext
@@ -18,6 +18,9 @@ from clew.hooks.output import ProcessResult
 from clew.hooks.protocol import HookInput
 from clew.hooks.settings import Hook
 from clew.process import CallGuard, guard_call, read_pipe, start_group, terminate_group
+
+if TYPE_CHECKING:
+    from anyio.abc import Process
 
 MAX_BYTES = 65_536
 """Kept of each output stream; the rest is read and dropped."""
@@ -118,7 +121,7 @@ async def _run_guarded(
 
 
 async def _follow(
-    process: Process,
+    process: "Process",
     stdin: bytes,
     pipes: Sequence[Pipe],
     heads: tuple[BoundedOutput, BoundedOutput],

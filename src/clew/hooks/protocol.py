@@ -111,9 +111,10 @@ class HookVerdict(Struct, frozen=True, kw_only=True):
     block: str | None = None
     """Why the event is blocked; None if it may proceed.
 
-    UserPromptSubmit: the prompt is dropped, and the user reads this. PreCompact: nothing is
-    compacted. Stop, SubagentStop: the run continues, and the model reads this. PostToolUse: the
-    model reads this with the result. WorktreeCreate: no worktree is created.
+    PreToolUse: the call is denied. UserPromptSubmit: the prompt is dropped, and the user reads
+    this. PreCompact: nothing is compacted. Stop, SubagentStop: the run continues, and the model
+    reads this. PostToolUse: the model reads this with the result. WorktreeCreate: no worktree is
+    created.
     """
     stop: str | None = None
     """Why the whole run ends here, for the user; None if it may continue."""

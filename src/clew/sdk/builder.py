@@ -51,7 +51,7 @@ from clew.sdk.task_runners import make_process_tool, make_tasks
 from clew.sdk.telemetry import find_telemetry
 from clew.session.calibrations import CalibrationFile
 from clew.session.config import CALLBACKS, SessionOptions
-from clew.session.gate import Gate
+from clew.session.gate import Gate, adapt_handler
 from clew.session.session import Session
 from clew.stores.protocol import Store
 from clew.tools.builtin import builtin_tools
@@ -128,7 +128,7 @@ def _find_store(blueprint: Blueprint) -> Store:
 def _check_mode(options: InteractiveOptions, scan: ProjectScan) -> None:
     """Reject a mode that the settings forbid, before anything is opened."""
     mode = options.get("permission_mode")
-    if mode is PermissionMode.BYPASS and scan.loaded.settings.permissions.bypass_disabled:
+    if mode == PermissionMode.BYPASS and scan.loaded.settings.permissions.bypass_disabled:
         raise ConfigError("the settings forbid the permission mode bypassPermissions")
 
 
@@ -248,6 +248,7 @@ class _Builder:
 
     def _gate(self) -> Gate:
         given, permissions = self._options.get("session"), self._settings.permissions
+        handler = self._options.get("permission_handler")
         gate = (
             given.gate
             if given is not None
@@ -260,7 +261,7 @@ class _Builder:
                     (*permissions.deny, *list_denied(self._blueprint)), self._blueprint
                 ),
                 bypass_disabled=permissions.bypass_disabled,
-                ask=self._options.get("permission_handler"),
+                ask=adapt_handler(handler) if handler is not None else None,
             )
         )
         connect_gate(gate, self._blueprint)

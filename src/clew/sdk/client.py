@@ -6,7 +6,7 @@ nothing else. Every value here is a msgspec Struct that encodes to JSON.
 
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -68,6 +68,25 @@ class PromptInput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attach: bool | str = True
     """Attach what `@path`, `@session:ID` and pasted paths of images name. False for a text that
     the user did not type; if it is a part of the text, the part that they typed."""
+
+
+Prompt: TypeAlias = PromptInput | str
+"""A prompt, or its text alone."""
+
+
+def as_prompt(
+    prompt: Prompt, display_input: str | None = None, raw_input: str | None = None
+) -> PromptInput:
+    """Return a text as a prompt; a prompt stays as it is.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(prompt, PromptInput):
+        return prompt
+    if isinstance(prompt, str):
+        return PromptInput(text=prompt, display_input=display_input, raw_input=raw_input)
+    raise TypeError(f"a prompt is a text or a PromptInput, not {prompt!r}")
 
 
 class PathMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,7 +200,7 @@ class SessionClient(Protocol):
         """
         ...
 
-    async def submit(self, prompt: PromptInput) -> RunId:
+    async def submit(self, prompt: Prompt) -> RunId:
         """Accept a prompt and return at once; it runs now, or waits for the one that runs.
 
         Raises:

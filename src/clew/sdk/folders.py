@@ -24,12 +24,12 @@ class Homes(Struct, frozen=True, kw_only=True):
         cls,
         environ: Mapping[str, str],
         *,
-        user_home: Path | None = None,
-        clew_home: Path | None = None,
+        user_home: Path | str | None = None,
+        clew_home: Path | str | None = None,
     ) -> "Homes":
         """Return the folders that the environment names, or those that are given."""
-        user = user_home or Path.home()
-        return cls(user=user, clew=clew_home or Path(environ.get("CLEW_HOME") or user / ".clew"))
+        user = Path(user_home or Path.home())
+        return cls(user=user, clew=Path(clew_home or environ.get("CLEW_HOME") or user / ".clew"))
 
     def project(self, cwd: Path) -> Path:
         """Return the folder for the sessions, logs and checkpoints of the project in `cwd`."""

@@ -20,8 +20,10 @@ from clew.extensions.commands.protocol import (
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.sdk.builder import BuiltSession
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput
+from clew.sdk.host import Host
 from clew.sdk.prompt_runner import PromptRunner
 from clew.sdk.session_mcp import MCP_SOURCE, write_prompt
+from clew.sdk.session_parts import SessionParts
 
 _SIMILARITY = 0.75
 _CANDIDATES = 3
@@ -64,6 +66,19 @@ def list_builtin_commands() -> list[CommandInfo]:
     """Return the commands that every session has, as clients list them."""
     commands = BuiltinCommandSource().commands()
     return [describe_command(one) for one in commands if one.user_invocable]
+
+
+def list_typed_commands(parts: SessionParts) -> list[Command]:
+    """Return the commands that a user can type, as the registry describes them."""
+    return [one for one in parts.registry.get_commands() if one.user_invocable]
+
+
+def describe_commands(parts: SessionParts, host: Host) -> list[CommandInfo]:
+    """Return the commands that a user can type, as clients list them, with their choices."""
+    if parts.models.should_ask:
+        host.start_soon(parts.models.ask_server)
+    known, tasks = parts.models.offered_now(), parts.tasks.list_tasks()
+    return [describe_command(one, models=known, tasks=tasks) for one in list_typed_commands(parts)]
 
 
 def describe_command(

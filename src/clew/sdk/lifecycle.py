@@ -18,6 +18,7 @@ from clew.sdk.prompt_runner import PromptRunner
 from clew.sdk.session_parts import Blueprint
 from clew.sdk.session_tasks import SessionTasks
 from clew.session.event_bus import EventBus
+from clew.session.option_types import check_provider
 
 _SHUTDOWN_SECONDS = 30.0
 """How long a shutdown waits for work that does not react to its abort."""
@@ -65,6 +66,11 @@ class Lifecycle:
                 for text in built.parts.warnings:
                     self.bus.publish(Warned(text))
             return self.runner.built
+
+    async def open_runner(self) -> PromptRunner:
+        """Return what runs the prompts of the session, which is opened if need be."""
+        await self.open()
+        return self.runner
 
     async def open_tasks(self) -> SessionTasks:
         """Return the background tasks of the session, which is opened if need be."""
@@ -147,6 +153,7 @@ def _check_provider(provider: Provider | None, options: InteractiveOptions) -> P
     if given is None:
         if provider is None:
             raise TypeError("InteractiveSession needs a provider, or a session")
+        check_provider(provider)
         return provider
     own = {"provider"} if provider is not None else set()
     if clash := own | (options.keys() & SESSION_ONLY):

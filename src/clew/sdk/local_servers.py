@@ -1,7 +1,6 @@
 """Finds a model server on this machine, such as Ollama."""
 
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,9 +66,12 @@ def _usual(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _listens(base_url: str) -> bool:
+    # Only a program without a configured model looks for servers.
+    from socket import create_connection  # noqa: PLC0415
+
     parts = urlsplit(base_url)
     try:
-        with socket.create_connection((parts.hostname or "", parts.port or 80), _CONNECT):
+        with create_connection((parts.hostname or "", parts.port or 80), _CONNECT):
             return True
     except OSError:
         return False

@@ -8,6 +8,7 @@ from clew.extensions.commands.protocol import CommandModule
 from clew.sdk.host import Host
 from clew.sdk.model_switcher import ModelSwitcher
 from clew.session.config import CALLBACKS, SessionOptions
+from clew.session.option_types import check_types, read_mode
 from clew.session.session import Session
 from clew.tools.protocol import Tool
 from clew.tools.sandbox import Sandbox
@@ -82,8 +83,8 @@ class OwnOptions(TypedDict, total=False):
     """A session that exists already, with its own tools and hooks; you shut it down."""
     host: Host | None
     """Owns background work; the session makes a host of its own unless one is given."""
-    user_home: Path
-    clew_home: Path
+    user_home: Path | str
+    clew_home: Path | str
     environ: Mapping[str, str]
 
 
@@ -103,7 +104,20 @@ SESSION_ONLY = (SessionOptions.__annotations__.keys() | {"model", "resume_sessio
 
 
 def check_options(options: InteractiveOptions) -> None:
-    """Raise `TypeError` when an interactive session has no such option."""
+    """Check the options before the session is opened.
+
+    Raises:
+        TypeError: An interactive session has no such option, or it has the wrong type.
+        ConfigError: There is no such permission mode.
+    """
     known = InteractiveOptions.__annotations__.keys() - REJECTED
+    if own := options.keys() & REJECTED:
+        raise TypeError(
+            f"an interactive session sets {', '.join(sorted(own))} itself, from its settings; "
+            "a Session takes it as an option"
+        )
     if unknown := options.keys() - known:
         raise TypeError(f"InteractiveSession has no option {', '.join(sorted(unknown))}")
+    check_types(options)
+    if (mode := options.get("permission_mode")) is not None:
+        options["permission_mode"] = read_mode(mode)

@@ -13,7 +13,7 @@ from clew.core.errors import ConfigError
 from clew.core.events import PermissionDenied, Warned
 from clew.core.permissions import Access, Decision
 from clew.extensions.skills import Skill
-from clew.permissions.rules import EDITING, Rule, names_tool, parse_allow_rule, parse_rule
+from clew.permissions.rules import EDITING, READING, Rule, names_tool, parse_allow_rule, parse_rule
 from clew.sdk.folders import Homes
 from clew.sdk.session_parts import Blueprint
 from clew.sdk.settings import load_project_settings, trust_record
@@ -109,8 +109,8 @@ def list_denied(blueprint: Blueprint) -> tuple[Rule, ...]:
 def list_skill_rules(skill: Skill) -> tuple[Rule, ...]:
     """Return what `allowed-tools` of a skill lets run without a question while the user runs it.
 
-    A skill of a project grants nothing: it came with the folder. A tool that writes is allowed in
-    the project only, and entries that are not rules are left out.
+    A skill of a project grants nothing: it came with the folder. A tool that reads or writes files
+    is allowed in the project only, unless a path is named. Entries that are not rules are left out.
     """
     if skill.source == "project":
         return ()
@@ -118,7 +118,7 @@ def list_skill_rules(skill: Skill) -> tuple[Rule, ...]:
     for text in skill.allowed_tools:
         with suppress(ConfigError):
             rule = parse_allow_rule(text, source=f"allowed-tools of /{skill.name}")
-            in_project = rule.tool in EDITING and rule.covers_all
+            in_project = rule.tool in EDITING | READING and rule.covers_all
             rules.append(replace(rule, pattern="./**") if in_project else rule)
     return tuple(rules)
 

@@ -12,12 +12,20 @@ from clew.core.messages import Message
 from clew.core.permissions import Approval, PermissionAnswer, PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.tool_states import ToolState
+from clew.core.usage import Spending
 from clew.extensions.commands.protocol import Command, CommandResult
 from clew.extensions.skills import Skill
 from clew.providers.protocol import Provider
-from clew.sdk.client import CommandInfo, CommandOutcome, PathMatch, PromptInput, SessionSnapshot
+from clew.sdk.client import (
+    CommandInfo,
+    CommandOutcome,
+    PathMatch,
+    Prompt,
+    SessionSnapshot,
+    as_prompt,
+)
 from clew.sdk.context_client import ContextClient
-from clew.sdk.input_line import describe_command, execute_line
+from clew.sdk.input_line import describe_commands, execute_line, list_typed_commands
 from clew.sdk.lifecycle import Lifecycle
 from clew.sdk.local_context import LocalContext
 from clew.sdk.options import InteractiveOptions, check_options
@@ -92,26 +100,22 @@ class InteractiveSession:
         return take_snapshot(built.parts, self._runner.queue, self._life.requests.pending)
 
     async def run(
-        self, text: str, display_input: str | None = None, raw_input: str | None = None
+        self, text: Prompt, display_input: str | None = None, raw_input: str | None = None
     ) -> ExecutionResult:
         """Run a prompt and wait for its result; while another one runs, wait for its end.
 
         Raises:
             ClewError: The run failed, the queue is full, or the prompt was cancelled.
         """
-        await self.open()
-        prompt = PromptInput(text=text, display_input=display_input, raw_input=raw_input)
-        return await self._runner.run(prompt)
+        return await (await self._life.open_runner()).run(as_prompt(text, display_input, raw_input))
 
     async def continue_run(self) -> ExecutionResult:
         """Resume after the last entry without a new prompt; see `Session.continue_run`."""
-        await self.open()
-        return await self._runner.continue_run()
+        return await (await self._life.open_runner()).continue_run()
 
-    async def submit(self, prompt: PromptInput) -> RunId:
+    async def submit(self, prompt: Prompt) -> RunId:
         """Accept a prompt and return at once; see `SessionClient.submit`."""
-        await self.open()
-        return self._runner.submit(prompt)
+        return (await self._life.open_runner()).submit(as_prompt(prompt))
 
     async def execute(self, line: str) -> CommandOutcome:
         """Carry out a line as typed; see `SessionClient.execute`."""
@@ -119,15 +123,14 @@ class InteractiveSession:
 
     async def execute_command(self, name: str, arguments: str = "") -> CommandResult | None:
         """Carry out a command by its name; its effect is returned, and `execute` applies it."""
-        await self.open()
-        return await self._runner.run_command(name, arguments)
+        return await (await self._life.open_runner()).run_command(name, arguments)
 
     async def execute_skill_command(
         self, skill: Skill, arguments: str = "", display_input: str | None = None
     ) -> ExecutionResult:
         """Run a skill: in this conversation, or in a subagent where it says `context: fork`."""
-        await self.open()
-        return await self._runner.run_skill(skill, arguments, display_input=display_input)
+        runner = await self._life.open_runner()
+        return await runner.run_skill(skill, arguments, display_input=display_input)
 
     def answer(self, request_id: str, approval: Approval, *, reply: str = "") -> Awaitable[None]:
         """Answer a permission request at once; see `SessionClient.answer`."""
@@ -165,11 +168,7 @@ class InteractiveSession:
 
     async def commands(self) -> list[CommandInfo]:
         """Return the commands that a user can type."""
-        models = (await self._life.open()).parts.models
-        if models.should_ask:
-            self._life.host.start_soon(models.ask_server)
-        known, tasks = models.offered_now(), self.parts.tasks.list_tasks()
-        return [describe_command(one, models=known, tasks=tasks) for one in self.list_commands()]
+        return describe_commands((await self._life.open()).parts, self._life.host)
 
     async def complete_path(self, fragment: str, *, limit: int = 20) -> list[PathMatch]:
         """Complete what was typed after an `@`; see `SessionClient.complete_path`."""
@@ -177,7 +176,7 @@ class InteractiveSession:
 
     def list_commands(self) -> list[Command]:
         """Return the same commands as the registry describes them."""
-        return [one for one in self.parts.registry.get_commands() if one.user_invocable]
+        return list_typed_commands(self.parts)
 
     @property
     def parts(self) -> SessionParts:
@@ -217,9 +216,18 @@ class InteractiveSession:
         """Return the tool calls that have no result yet."""
         return self.session.runs.tracker.active_tools()
 
-    def get_session_id(self) -> SessionId:
-        """Return the id of the session."""
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session in its store."""
         return self.session.session_id
+
+    def get_session_id(self) -> SessionId:
+        """Return the id of the session; the same as `session_id`."""
+        return self.session_id
+
+    def get_cost(self) -> Spending:
+        """Return the calls, tokens and US dollars that the session has cost so far."""
+        return self.session.get_cost()
 
     def get_name(self) -> str:
         """Return the name of the session; empty when it has none."""

@@ -13,8 +13,9 @@ from clew.sdk.client import (
     CommandOutcome,
     HistoryEntry,
     PathMatch,
-    PromptInput,
+    Prompt,
     SessionSnapshot,
+    as_prompt,
 )
 from clew.sdk.client_calls import ContextCalls, TaskCalls
 from clew.sdk.client_json import (
@@ -72,9 +73,9 @@ class SessionCalls:
         """Yield every event after that sequence number, or from now on."""
         return self._transport.events(after=after, answering=answering)
 
-    async def submit(self, prompt: PromptInput) -> RunId:
+    async def submit(self, prompt: Prompt) -> RunId:
         """Accept a prompt and return at once."""
-        return RunId(await self._call("submit", prompt, str))
+        return RunId(await self._call("submit", as_prompt(prompt), str))
 
     async def execute(self, line: str) -> CommandOutcome:
         """Carry out a line as typed."""

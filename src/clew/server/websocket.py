@@ -77,7 +77,7 @@ class CommandProgress(Struct, frozen=True, kw_only=True, tag="command_progress")
     id: int | None = None
 
 
-class CommandResult(Struct, frozen=True, kw_only=True, tag="command_result"):
+class CommandEnded(Struct, frozen=True, kw_only=True, tag="command_result"):
     """The end of a command."""
 
     command: str
@@ -218,7 +218,7 @@ class SocketConnection:
 
     async def _run_command(self, message: CommandRequest) -> None:
         name, line = message.command, f"/{message.command} {message.args}".strip()
-        result = CommandResult(command=name, success=False, id=message.id)
+        result = CommandEnded(command=name, success=False, id=message.id)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._report_progress, message)
             try:

@@ -35,7 +35,8 @@ from clew.hooks.protocol import Hooks, NoHooks
 from clew.log.protocol import SessionLogger
 from clew.providers.prices import Price
 from clew.session.event_bus import EventBus
-from clew.session.gate import Ask, Gate
+from clew.session.gate import Gate, PermissionHandler, adapt_handler
+from clew.session.option_types import check_types, read_mode
 from clew.stores.memory import MemoryStore
 from clew.stores.protocol import Store
 from clew.tools.protocol import Documents, Terminal, Tool, ToolSource
@@ -156,8 +157,8 @@ class SessionOptions(DataOptions, total=False):
     none."""
     gate: Gate
     """The permission rules. Default: no rules, so that writing and executing are denied."""
-    permission_handler: Ask | None
-    """Asks the user about a tool call. Default: `ask` of `gate`."""
+    permission_handler: PermissionHandler | None
+    """Answers when a tool call needs permission. Default: `ask` of `gate`."""
     strategy: Strategy
     """Decides what a compaction removes. Default: `Tiered()`."""
     extra_facts: ExtraFacts | None
@@ -254,10 +255,11 @@ def complete_options(given: SessionOptions) -> SessionOptions:
     and so on) have no default of their own.
 
     Raises:
-        TypeError: There is no such option.
+        TypeError: There is no such option, or it has the wrong type.
     """
     if unknown := given.keys() - _KNOWN:
         raise TypeError(f"Session has no option {', '.join(sorted(unknown))}")
+    check_types(given)
     present = {name: value for name, value in given.items() if value is not None}
     options = cast("SessionOptions", {**_DEFAULTS, **present})
     cwd = Path(options.get("cwd", Path.cwd()))
@@ -307,7 +309,7 @@ def choose_strategy(options: SessionOptions) -> Strategy:
     if name and strategy is not None:
         raise ConfigError("give either strategy or context_strategy, not both")
     if name:
-        return make_strategy(name.replace("-", "_"))
+        return make_strategy(name)
     return strategy or Tiered()
 
 
@@ -315,14 +317,15 @@ def make_gate(options: SessionOptions) -> Gate:
     """Return the gate, with the mode and the handler that were given beside it.
 
     Raises:
-        ConfigError: The gate does not allow the mode.
+        ConfigError: There is no such mode, or the gate does not allow it.
     """
     gate = options["gate"]
-    if (mode := options.get("permission_mode")) is not None:
+    if (name := options.get("permission_mode")) is not None:
+        mode = read_mode(name)
         check_mode(gate, mode)
         gate.mode = mode
     if (handler := options.get("permission_handler")) is not None:
-        gate.ask = handler
+        gate.ask = adapt_handler(handler)
     return gate
 
 

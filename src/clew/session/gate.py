@@ -1,8 +1,10 @@
 """The gate before each tool call: rules decide, and a person answers where they leave it open."""
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from inspect import isawaitable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,10 +28,20 @@ from clew.permissions.rules import DEFAULT_ALLOW, Rule, parse_rule
 Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval | PermissionAnswer | None]]
 """Asks a person about a call. The decision says why, and what a longer approval would cover.
 None means that no client can answer."""
+HandlerAnswer: TypeAlias = Approval | PermissionAnswer | bool | None
+"""True allows a call once, False denies it; None means that nobody can answer."""
+PermissionHandler: TypeAlias = Callable[
+    [Access, Decision], Awaitable[HandlerAnswer] | HandlerAnswer
+]
+"""Answers for the user: a plain function, or a coroutine function. The decision says why the user
+is asked. If the handler raises an exception, the call is denied."""
 OnDenied: TypeAlias = Callable[[Access, Decision, str], object]
 """Called for each call that is denied: what it wanted, why not, and what would allow it."""
 Remember: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
 """Stores rules that the user allowed for the project."""
+
+
+_log = logging.getLogger(__name__)
 
 
 @cache
@@ -174,7 +186,10 @@ class Gate(Struct, kw_only=True):
         if decision.verdict is not Verdict.ASK:
             return decision
         asking = _ask_question if access.question else self._ask
-        answer = None if self.ask is None else await asking(self.ask, access, decision)
+        try:
+            answer = None if self.ask is None else await asking(self.ask, access, decision)
+        except Exception as error:  # noqa: BLE001 - it is the user's code; no answer, no call
+            answer = _deny_after(error)
         if answer is None:
             why = f"{decision.reason}; there is no user to ask"
             answer = Decision(Verdict.DENY, why, DecidedBy.ANSWER)
@@ -225,6 +240,33 @@ class Gate(Struct, kw_only=True):
     def _add_grant(self, grant: Grant) -> None:
         if grant not in self.grants:
             self.grants.append(grant)
+
+
+def _deny_after(error: Exception) -> Decision:
+    _log.warning("the permission handler failed", exc_info=error)
+    why = f"the permission handler failed: {type(error).__name__}: {error}"
+    return Decision(Verdict.DENY, why, DecidedBy.ANSWER)
+
+
+def adapt_handler(handler: PermissionHandler) -> Ask:
+    """Return a handler of the user as the gate calls it.
+
+    Raises, when it is called:
+        TypeError: The answer is none.
+    """
+
+    async def ask(access: Access, decision: Decision) -> PermissionAnswer | None:
+        said = handler(access, decision)
+        answer = await said if isawaitable(said) else said
+        if answer is None or isinstance(answer, PermissionAnswer):
+            return answer
+        if isinstance(answer, bool):
+            return PermissionAnswer(approval=Approval.ONCE if answer else Approval.NO)
+        if answer not in tuple(Approval):
+            raise TypeError(f"a permission handler returns an Approval, not {answer!r}")
+        return PermissionAnswer(approval=Approval(answer))
+
+    return ask
 
 
 async def _ask_question(ask: Ask, access: Access, decision: Decision) -> Decision | None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from clew.core.entries import MessageAdded, Trigger
 from clew.core.errors import (
     BudgetReached,
@@ -17,6 +19,7 @@ from clew.core.errors import (
 )
 from clew.core.events import Warned
 from clew.core.messages import Message, Role, Text, user
+from clew.core.permissions import Decision, Verdict
 from clew.hooks.protocol import HookEvent, HookInput, HookVerdict, NoHooks
 from clew.session.plan_mode import follow_mode
 from clew.session.state import SessionState
@@ -59,7 +62,10 @@ async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerd
         permission_mode=state.gate.mode,
         **fields,
     )
-    verdict = await state.options["hooks"].fire(event, payload)
+    # Hooks of a program may return nothing, and block a call like any other event.
+    verdict = await state.options["hooks"].fire(event, payload) or _NO_VERDICT
+    if event is HookEvent.PRE_TOOL_USE and verdict.block is not None:
+        verdict = replace(verdict, decision=Decision(Verdict.DENY, verdict.block))
     for text in (*verdict.messages, *verdict.reports):
         state.emit(Warned(f"{event} hook: {text}"))
     return verdict

@@ -42,6 +42,7 @@ from clew.session.journal import (
 )
 from clew.session.limits import LoopGuard, make_cost_limit
 from clew.session.model_window import find_facts
+from clew.session.option_types import check_provider
 from clew.session.plan_mode import select_tools
 from clew.session.recall_tool import RECALL_SPEC, Recall
 from clew.session.state import SessionState
@@ -72,7 +73,9 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
 
     Raises:
         ConfigError: The options contradict each other, or one is out of range.
+        TypeError: The provider or an option has the wrong type.
     """
+    check_provider(provider)
     options = complete_options(given)
     tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
     specs = (*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else []))
@@ -322,8 +325,10 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
 
     Raises:
         ConfigError: The window is too small to work with.
+        TypeError: The provider is none.
     """
     provider = options.get("provider") or state.provider
+    check_provider(provider)
     window = options.get("max_context_tokens")
     facts = override_window(provider.facts(model), window)
     if window is None:

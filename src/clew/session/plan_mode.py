@@ -10,6 +10,7 @@ from clew.core.models import ToolSpec
 from clew.core.permissions import Access, Approval, PermissionMode, Risk
 from clew.session.config import check_mode
 from clew.session.gate import Gate
+from clew.session.option_types import read_mode
 from clew.session.state import SessionState
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
@@ -126,8 +127,9 @@ async def change_mode(state: SessionState, mode: PermissionMode) -> None:
     """Change the permission mode, and offer its tools from the next request on.
 
     Raises:
-        ConfigError: The settings do not allow the mode.
+        ConfigError: There is no such mode, or the settings do not allow it.
     """
+    mode = read_mode(mode)
     check_mode(state.gate, mode)
     await state.journal.append(ModeChanged(mode=mode))
     state.gate.set_mode(mode)

@@ -24,6 +24,7 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
+from clew.session.option_types import check_prompt
 from clew.session.plan_mode import change_mode
 from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
@@ -109,8 +110,8 @@ class Session:
     ) -> ExecutionResult:
         """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
-        attach = options.get("attach", False)
-        prepare = options.get("prepare")
+        attach, prepare = options.get("attach", False), options.get("prepare")
+        check_prompt(prompt)
         asked = make_prompt(prompt, raw=raw, display=display, attach=attach, prepare=prepare)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
 

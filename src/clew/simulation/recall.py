@@ -35,10 +35,15 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]?[a-z]+")
 
 
 class RecallScore(Struct, frozen=True, kw_only=True):
-    """How many names were needed after one compaction, and how many the view contained."""
+    """How many names were needed after one compaction, and which the view did not contain."""
 
     needed: int
-    found: int
+    lost: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> int:
+        """How many of them the view contained."""
+        return self.needed - len(self.lost)
 
 
 def find_names(text: str) -> frozenset[str]:
@@ -66,7 +71,8 @@ class SessionNames:
         answers = [n for n in self._answers if n >= now][:ANSWERS_AHEAD]
         needed = seen.intersection(frozenset[str]().union(*(self._called[n] for n in answers)))
         text = f"{view.summary}\n{render_text(view.items)}"
-        return RecallScore(needed=len(needed), found=sum(name in text for name in needed))
+        lost = sorted(name for name in needed if name not in text)
+        return RecallScore(needed=len(needed), lost=tuple(lost))
 
     def names_of(self, item: Item) -> frozenset[str]:
         """Return the names in an item of a view."""

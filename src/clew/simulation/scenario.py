@@ -116,6 +116,8 @@ class SimulationRun(Struct, frozen=True, kw_only=True):
     """Names that the recorded agent used again after a compaction."""
     found_names: int = 0
     """Needed names that the compacted view still contained."""
+    lost_names: tuple[str, ...] = ()
+    """The other needed names, each once, in the order in which compactions lost them."""
     timeline: tuple[SimulationPoint, ...] = ()
 
     @property
@@ -149,6 +151,7 @@ def sum_runs(runs: Iterable[SimulationRun]) -> SimulationRun:
         lookups=sum(run.lookups for run in runs),
         needed_names=sum(run.needed_names for run in runs),
         found_names=sum(run.found_names for run in runs),
+        lost_names=tuple(dict.fromkeys(name for run in runs for name in run.lost_names)),
     )
 
 

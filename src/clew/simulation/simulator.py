@@ -201,6 +201,7 @@ class _Simulation:
             compactions=self._run.compactions + 1,
             needed_names=self._run.needed_names + judged.needed,
             found_names=self._run.found_names + judged.found,
+            lost_names=tuple(dict.fromkeys((*self._run.lost_names, *judged.lost))),
         )
         return True
 

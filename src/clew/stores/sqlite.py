@@ -33,12 +33,12 @@ class SqliteStore(SqlStore):
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         *,
         clock: Callable[[], float] = time.time,
         silent_after: float | None = None,
     ) -> None:
-        database = SqliteDatabase(path)
+        database = SqliteDatabase(Path(path).expanduser())
         super().__init__(database, SqliteDialect(), clock=clock, silent_after=silent_after)
 
     async def salvage(self, session_id: SessionId) -> tuple[StoredSession, Sequence[Entry]]:

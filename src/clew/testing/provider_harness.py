@@ -44,12 +44,16 @@ class ApiCapabilities:
     """It signs reasoning and needs the signature back together with tool results."""
     echoes: bool = False
     """It needs unsigned reasoning back, once the conversation has used tools."""
+    tool_calls: bool = True
+    """The model can call tools."""
     call_ids: bool = True
     """Tool calls have ids of the API."""
     exact_arguments: bool = True
     """Arguments are sent as text, not as an object without a canonical spelling."""
     cache_writes: bool = False
-    """Usage includes cache writes; cache reads are always included."""
+    """Usage includes cache writes."""
+    cache_reads: bool = True
+    """Usage includes the input tokens that were read from a cache."""
     whole: bool = True
     """It supports non-streamed responses."""
     reasons: frozenset[StopReason] = frozenset(

@@ -165,7 +165,8 @@ def tool(
         max_output_chars: The most characters of one call's output for the model.
 
     Raises:
-        TypeError: A model cannot pass one of the parameters; the message names it.
+        TypeError: A model cannot pass one of the parameters, or the function cannot be a tool; the
+            message says why.
     """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
@@ -174,7 +175,7 @@ def tool(
         return FunctionTool(
             function,
             name=label,
-            risk=risk,
+            risk=_read_risk(risk, label),
             target=target,
             kind=kind,
             max_output_chars=max_output_chars,
@@ -189,9 +190,22 @@ def _kind(function: Callable[..., object], risk: Risk, target: str) -> TargetKin
     return TargetKind.COMMAND if target and risk is Risk.EXECUTE else TargetKind.TEXT
 
 
+def _read_risk(risk: Risk | str, name: str) -> Risk:
+    try:
+        return Risk(risk)
+    except ValueError:
+        known = ", ".join(Risk)
+        raise TypeError(f"{name}: there is no risk {risk!r}; choose one of: {known}") from None
+
+
 def _refuse_bad_options(function: Callable[..., object], name: str, target: str) -> None:
     if not _NAME.fullmatch(name):
         raise TypeError(f"{name!r} is not a valid tool name: set one with `name=`")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(
+            f"{name} is a generator: a tool returns its whole result; "
+            "report what it does with context.progress"
+        )
     if target and target not in inspect.signature(function).parameters:
         raise TypeError(f"{name}: target={target!r} is not a parameter of the function")
 

@@ -131,6 +131,10 @@ def _refuse_unusable(parameter: inspect.Parameter, hints: dict[str, Any], label:
         raise TypeError(
             f"{label}: parameter {name!r} is positional-only; models pass arguments by name"
         )
+    if name == "self" and name not in hints:
+        raise TypeError(
+            f"{label} is a method: make a tool of the bound one, as in tool(thing.{label})"
+        )
     if name not in hints:
         raise TypeError(f"{label}: parameter {name!r} has no annotation")
 

@@ -37,7 +37,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """0 for the first part of an answer."""
 
 
-class Thinking(Struct, frozen=True, kw_only=True):
+class ThinkingBlock(Struct, frozen=True, kw_only=True):
     """The model's reasoning before an answer or a tool call."""
 
     text: str
@@ -46,7 +46,7 @@ class Thinking(Struct, frozen=True, kw_only=True):
     number: int = 0
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCallBlock(Struct, frozen=True, kw_only=True):
     """A tool call that has its result."""
 
     number: int = 0
@@ -68,7 +68,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     """What the model did not get of a long result."""
 
 
-class ServerTool(Struct, frozen=True, kw_only=True):
+class ServerToolBlock(Struct, frozen=True, kw_only=True):
     """A tool that the provider ran itself, such as a web search."""
 
     number: int = 0
@@ -114,7 +114,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class Cleared(Struct, frozen=True, kw_only=True):
+class ClearedBlock(Struct, frozen=True, kw_only=True):
     """Tool results that left the context."""
 
     trigger: str
@@ -159,20 +159,22 @@ class Todos(Struct, frozen=True):
 Block: TypeAlias = (
     UserPrompt
     | Answer
-    | Thinking
-    | ToolCall
-    | ServerTool
+    | ThinkingBlock
+    | ToolCallBlock
+    | ServerToolBlock
     | TaskNote
     | Notice
     | Compaction
-    | Cleared
+    | ClearedBlock
     | CommandReply
     | ShellOutput
     | Plan
     | Todos
 )
 
-Foldable: TypeAlias = Thinking | ToolCall | ServerTool | TaskNote | Compaction | ShellOutput
+Foldable: TypeAlias = (
+    ThinkingBlock | ToolCallBlock | ServerToolBlock | TaskNote | Compaction | ShellOutput
+)
 """Blocks with a `number`: the terminal shows them folded, and expands them on request."""
 
 
@@ -190,7 +192,7 @@ class RunningTool(Struct, frozen=True, kw_only=True):
     """True while the user is asked to allow it."""
 
 
-class RunningTask(Struct, frozen=True, kw_only=True):
+class RunningTaskBlock(Struct, frozen=True, kw_only=True):
     """A subagent or another background task that has not ended."""
 
     task_id: str
@@ -234,7 +236,7 @@ class LiveBlock(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     thinking_since: float = 0.0
     tools: tuple[RunningTool, ...] = ()
-    tasks: tuple[RunningTask, ...] = ()
+    tasks: tuple[RunningTaskBlock, ...] = ()
     compaction: str = ""
     """How far a compaction is; empty if there is none."""
     retry: RetryWait | None = None

@@ -12,7 +12,7 @@ from clew.core.messages import Message, Reasoning, Role, Text
 from clew.core.text import pluralize
 from clew.core.tool_states import ToolState, unwrap_call
 from clew.sdk.client import HistoryEntry, SessionSnapshot
-from clew.tui.blocks import Answer, Block, Notice, Thinking, ToolCall, UserPrompt
+from clew.tui.blocks import Answer, Block, Notice, ThinkingBlock, ToolCallBlock, UserPrompt
 from clew.tui.run_notes import INTERRUPTED
 
 _MAX_SHOWN = 12
@@ -83,7 +83,7 @@ def _make_message(message: Message, shown: str) -> Iterator[Block]:
     elif message.role is Role.ASSISTANT:
         for part in message.parts:
             if isinstance(part, Reasoning) and part.text.strip():
-                yield Thinking(text=part.text, seconds=None)
+                yield ThinkingBlock(text=part.text, seconds=None)
             elif isinstance(part, Text) and part.text.strip():
                 yield Answer(text=part.text)
         if message.interrupted:
@@ -93,7 +93,7 @@ def _make_message(message: Message, shown: str) -> Iterator[Block]:
 def _make_call(data: Mapping[str, Any], known: _Known) -> Block:
     state = msgspec.convert(data, ToolState)
     text = known.results.get(state.call_id, "")
-    return ToolCall(
+    return ToolCallBlock(
         name=state.tool_name,
         arguments=known.arguments.get(state.call_id, ""),
         outcome=state.result or "success",

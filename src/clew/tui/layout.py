@@ -46,7 +46,7 @@ _STATUS_FROM = 3
 """A window with fewer rows shows no status line."""
 
 
-class View(Protocol):
+class ScreenView(Protocol):
     """What the live area shows."""
 
     @property
@@ -91,9 +91,9 @@ class View(Protocol):
 
 
 class LiveArea:
-    """The layout of prompt_toolkit for a `View`."""
+    """The layout of prompt_toolkit for a `ScreenView`."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ScreenView) -> None:
         self._view = view
         self._drawn: tuple[int, list[StyleAndTextTuples]] = (-1, [])
         asking = Condition(lambda: view.questions.is_armed and not view.questions.is_writing)

@@ -29,14 +29,14 @@ from clew.tui.blocks import (
     EXIT_PLAN_MODE,
     Answer,
     Block,
-    Cleared,
+    ClearedBlock,
     Compaction,
     Plan,
     RunningTool,
-    ServerTool,
+    ServerToolBlock,
     ShellOutput,
-    Thinking,
-    ToolCall,
+    ThinkingBlock,
+    ToolCallBlock,
 )
 from clew.tui.run_notes import (
     describe_compaction,
@@ -110,7 +110,7 @@ class OpenThinking:
     def close(self, at: float) -> list[Block]:
         """End the reasoning; returns its block, if it has text."""
         text, self._pieces = self.text, []
-        return [Thinking(text=text, seconds=max(0.0, at - self.since))] if text.strip() else []
+        return [ThinkingBlock(text=text, seconds=max(0.0, at - self.since))] if text.strip() else []
 
 
 class OpenCompaction:
@@ -143,7 +143,7 @@ class OpenCompaction:
                 self.text = ""
                 return [describe_failed_compaction(event)]
             case ToolResultsCleared():
-                return [Cleared(trigger=event.trigger, report=event.report)]
+                return [ClearedBlock(trigger=event.trigger, report=event.report)]
             case _:
                 pass
         return []
@@ -225,7 +225,7 @@ class RunningTools:
         if isinstance(event, ServerToolEnded):
             self._by_provider.discard(event.call_id)
             return [
-                ServerTool(
+                ServerToolBlock(
                     name=event.name,
                     arguments=call.arguments,
                     text=event.text,
@@ -245,7 +245,7 @@ class RunningTools:
         changed = _find_changed_plan(call, event)
         return [
             *([Plan(text=changed)] if changed else []),
-            ToolCall(
+            ToolCallBlock(
                 name=call.name,
                 arguments=call.arguments,
                 outcome="denied" if event.denied else "error" if event.failed else "success",

@@ -1,4 +1,4 @@
-"""A list on a terminal: arrows select; Enter, a key or a number chooses a row; / searches."""
+"""A list on a terminal: arrows select a row, Enter or its key chooses it, / searches."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -14,7 +14,7 @@ from clew.core.task_events import (
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.text import one_line, pluralize
 from clew.core.tool_states import first_argument
-from clew.tui.blocks import Block, Notice, RunningTask, TaskNote
+from clew.tui.blocks import Block, Notice, RunningTaskBlock, TaskNote
 
 GENERAL_PURPOSE = "general-purpose"
 """The agent that does what no other agent is made for."""
@@ -44,16 +44,16 @@ def describe_attention(event: Event) -> str:
             return ""
 
 
-class RunningTasks:
+class TaskLines:
     """The tasks that have not ended, and what to tell about their changes."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, RunningTask] = {}
+        self._tasks: dict[str, RunningTaskBlock] = {}
         self._in_background: set[str] = set()
         """Tasks in the background, including those that have ended."""
 
     @property
-    def running(self) -> tuple[RunningTask, ...]:
+    def running(self) -> tuple[RunningTaskBlock, ...]:
         """The tasks, in the order in which they started."""
         return tuple(self._tasks.values())
 
@@ -136,7 +136,7 @@ class RunningTasks:
             )
         self._tasks[task_id] = task
 
-    def _mark(self, event: BackgroundTaskEvent, at: float) -> RunningTask:
+    def _mark(self, event: BackgroundTaskEvent, at: float) -> RunningTaskBlock:
         task = self._tasks.get(event.task_id) or _make_task(event, at)
         self._tasks[event.task_id] = replace(task, is_asking=True)
         return task
@@ -147,11 +147,11 @@ class RunningTasks:
         return replace(note, calls=task.calls, seconds=max(0.0, at - task.since))
 
 
-def _make_task(event: BackgroundTaskEvent, at: float) -> RunningTask:
+def _make_task(event: BackgroundTaskEvent, at: float) -> RunningTaskBlock:
     state = event.state
     if state is None:
-        return RunningTask(task_id=event.task_id, name=event.agent, since=at)
-    return RunningTask(
+        return RunningTaskBlock(task_id=event.task_id, name=event.agent, since=at)
+    return RunningTaskBlock(
         task_id=event.task_id,
         name=_name(state),
         since=state.started_at or at,
@@ -172,7 +172,7 @@ def _name(state: TaskState) -> str:
     return one_line(f"{state.agent}: {label}", 2 * _MAX_NAME)
 
 
-def _note(event: BackgroundTaskEvent, task: RunningTask, stage: str, text: str) -> TaskNote:
+def _note(event: BackgroundTaskEvent, task: RunningTaskBlock, stage: str, text: str) -> TaskNote:
     if stage == "started" and event.state is not None:
         # The label of a task is often the beginning of its prompt.
         is_said = one_line(text, _MAX_NAME) == one_line(event.state.label, _MAX_NAME)

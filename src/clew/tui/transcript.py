@@ -26,6 +26,7 @@ from clew.core.events import (
     ServerToolEnded,
     ServerToolStarted,
     TextDelta,
+    Thinking,
     TodosChanged,
     ToolEnded,
     ToolProgress,
@@ -33,7 +34,6 @@ from clew.core.events import (
     UserMessage,
     Warned,
 )
-from clew.core.events import Thinking as WorkChanged
 from clew.core.task_events import BackgroundJobGroupEvent, BackgroundTaskEvent
 from clew.sdk.client import SessionSnapshot
 from clew.tui.blocks import (
@@ -56,7 +56,7 @@ from clew.tui.open_blocks import (
     RunningTools,
 )
 from clew.tui.run_notes import describe_preparation, describe_result
-from clew.tui.running_tasks import RunningTasks
+from clew.tui.running_tasks import TaskLines
 
 _MAX_KEPT = 500
 """How many numbered blocks can be shown again."""
@@ -70,7 +70,7 @@ class Transcript:
         self._answer = OpenAnswer()
         self._thinking = OpenThinking()
         self._tools = RunningTools()
-        self.tasks = RunningTasks()
+        self.tasks = TaskLines()
         """The background tasks."""
         self._compaction = OpenCompaction()
         self._retry: RetryWait | None = None
@@ -211,7 +211,7 @@ class Transcript:
             case UserMessage(text=text, run_id=run_id):
                 self._since, self._run_id = at, run_id
                 return [*self._end_text(at), UserPrompt(text)]
-            case WorkChanged(active=active):
+            case Thinking(active=active):
                 if active and self._since is None:
                     self._since = at
                 elif not active:

@@ -56,7 +56,7 @@ class Prose(Struct, gc=False):
     def sentences(self) -> Sequence[Sentence]:
         """Its sentences and list items that say something."""
         if self._sentences is None:
-            units = list(split_units(self.text)) if len(self.text) >= _LEAST else []
+            units = list(split_units(self.text)) if _is_long(self.text) else []
             self._sentences = _classify_sentences(units)
         return self._sentences
 
@@ -231,7 +231,7 @@ def split_units(text: str) -> Iterator[tuple[str, str]]:
             mark = "-" if bullet else "|"
             lead = lead if listed in {"", mark} else ""
             listed = mark
-            if len(plain) >= _LEAST:
+            if _is_long(plain):
                 yield lead, one_line(plain, _MOST)
         else:
             yield from (("", sentence) for sentence in _split_sentences(plain))
@@ -249,11 +249,16 @@ def _split_sentences(paragraph: str) -> Iterator[str]:
     previous = ""
     for sentence in _SENTENCE.split(paragraph):
         joins = previous and _DEPENDENT.match(sentence) and len(previous) < _MOST // 2
-        if not joins and len(previous) >= _LEAST:
+        if not joins and _is_long(previous):
             yield one_line(previous, _MOST)
         previous = f"{previous} {sentence}" if joins else sentence
-    if len(previous) >= _LEAST:
+    if _is_long(previous):
         yield one_line(previous, _MOST)
+
+
+def _is_long(text: str) -> bool:
+    """Return whether a text is long enough to say something alone: in CJK, few characters are."""
+    return len(text) >= _LEAST or len(text.encode(errors="replace")) >= _LEAST + len(text)
 
 
 def _clean(line: str) -> str:

@@ -87,13 +87,14 @@ class Excerpts:
         paths: list[str] = []
         long: list[_Candidate] = []
         room = max_chars - len(_PATHS_HEADING) - 1
+        words = frozenset(told.split())
         for text, found in self._ranked:
             subject = self._stretch[found.place[0]].subject
             cost = len(text) + 1
             path = is_path(text)
             if not path and subject not in chosen:
                 cost += len(subject) + _ENTRY_CHARS
-            if cost > room or text in told:
+            if cost > room or _is_told(text, told, words):
                 continue
             room -= cost
             if path:
@@ -120,6 +121,15 @@ class Excerpts:
         entry_id = self._stretch[max(group)[0]].entry_id
         heading = f"#{entry_id} {subject}:" if entry_id > 0 else f"{subject}:"
         return [heading, *(group[place] for place in sorted(group) if group[place] not in subject)]
+
+
+def _is_told(line: str, told: str, words: frozenset[str]) -> bool:
+    """Return whether a text with these words contains a line.
+
+    All words of the line but the first and the last must be among them, which few lines fulfil and
+    is much faster to check.
+    """
+    return words.issuperset(line.split()[1:-1]) and line in told
 
 
 def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Candidate]:

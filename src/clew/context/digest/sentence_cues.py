@@ -5,7 +5,7 @@ missing"), not words of a project. A sentence without a cue says little, unless 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 
@@ -81,6 +81,37 @@ _CUE_WORDS: dict[Topic, Sequence[tuple[float, str]]] = {
         (2.0, r"needs? (?:to be|more|your)|in (?:the )?future|for later"),
     ),
 }
+_FOREIGN = 2.5
+"""Weight of a cue in a language other than English."""
+_FOREIGN_WORDS: dict[Topic, str] = {
+    Topic.DECISION: (
+        r"entschieden|entscheidung|stattdessen|anstatt|weil|deshalb|daher|décidé|décision"
+        r"|parce que|plutôt que|au lieu de|decidid[oa]|decisión|porque|en lugar de|en vez de"
+    ),
+    Topic.FAILURE: (
+        r"fehlgeschlagen|schl[aä]gt fehl|schlug fehl|gescheitert|funktioniert nicht|kaputt"
+        r"|échou[eé]\w*|échec|ne (?:marche|fonctionne) pas|falló|fallan?|no funciona"
+    ),
+    Topic.DISCOVERY: (
+        r"ursache|gefunden|herausgefunden|la cause|trouvé|découvert|la causa|encontrad[oa]"
+    ),
+    Topic.OUTCOME: (
+        r"erledigt|behoben|hinzugefügt|umgesetzt|fertiggestellt|terminé|corrigé|ajouté|terminad[oa]"
+        r"|corregid[oa]|añadid[oa]"
+    ),
+    Topic.OPEN: (
+        r"noch nicht|noch offen|fehlt noch|steht noch aus|nächste[rn]? schritte?|prochaine étape"
+        r"|reste à|pas encore|pendientes?|siguiente paso|próximo paso|todavía no"
+    ),
+}
+_UNSPACED_WORDS: dict[Topic, str] = {
+    Topic.DECISION: "因为|因為|决定|決定|因此|而不是|ため|ことにし|때문|결정",
+    Topic.FAILURE: "失败|失敗|报错|報錯|无法|無法|できな|動かな|실패",
+    Topic.DISCOVERY: "原因|发现|發現|見つか|わかりまし|判明|발견|원인",
+    Topic.OUTCOME: "完成|已修复|已修復|已添加|已通过|完了|修正しま|追加しま|완료|수정했",
+    Topic.OPEN: "待办|待辦|下一步|尚未|还需要|還需要|次は|まだ|残り|未対応|다음 단계|아직",
+}
+"""Cues of scripts in which words are not separated."""
 _CUES = {
     topic: tuple(
         (weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE))
@@ -88,10 +119,18 @@ _CUES = {
     )
     for topic, cues in _CUE_WORDS.items()
 }
+_FOREIGN_CUES = {
+    topic: ((_FOREIGN, re.compile(rf"\b(?:{words})\b|{_UNSPACED_WORDS[topic]}", re.IGNORECASE)),)
+    for topic, words in _FOREIGN_WORDS.items()
+}
 _ANY_CUE = re.compile(
     r"\b(?:" + "|".join(words for cues in _CUE_WORDS.values() for _, words in cues) + r")(?![\w-])",
     re.IGNORECASE,
 )
+_ANY_FOREIGN_CUE = re.compile(
+    rf"\b(?:{'|'.join(_FOREIGN_WORDS.values())})\b|{'|'.join(_UNSPACED_WORDS.values())}"
+)
+"""Of a text in lower case, which is faster."""
 _QUESTION = 3.0
 _NARRATION = re.compile(
     r"^(?:(?:now|ok(?:ay)?|good|great|perfect|next|first|then|so|yes)\b[,.!:]? (?:- )?)*"
@@ -143,17 +182,20 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
         sentence: A sentence or a list item.
         lead: The line that introduces the list; its cues decide the topic of the items.
     """
-    if sentence.endswith("?"):
+    if sentence.endswith(("?", "\uff1f")):
         return Topic.OPEN, _QUESTION
     if is_narration(sentence):
         return None
     names = len(_NAME.findall(sentence))
     prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
+    cues: Mapping[Topic, Sequence[tuple[float, re.Pattern[str]]]] = _CUES
     if not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
+        cues = _FOREIGN_CUES
+    if cues is _FOREIGN_CUES and not _ANY_FOREIGN_CUE.search(prose.lower()):
         tells = names and len(_NAME.sub("", prose).split()) >= _LEAST_WORDS
         return (Topic.DISCOVERY, 0.5 * min(names, _MOST_NAMES)) if tells else None
-    weight, topic = max((_weigh(cues, prose), topic) for topic, cues in _CUES.items())
-    introduced, heading = max((_weigh(cues, lead), topic) for topic, cues in _CUES.items())
+    weight, topic = max((_weigh(cues[topic], prose), topic) for topic in Topic)
+    introduced, heading = max((_weigh(cues[topic], lead), topic) for topic in Topic)
     if introduced:
         weight, topic = max(weight, introduced + 0.5), heading
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)

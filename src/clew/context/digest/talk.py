@@ -6,7 +6,6 @@ what was said long before. So the returns so far are counted, and the longer the
 more room older remarks get.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -83,12 +82,10 @@ def _list_returns(remarks: Sequence[Remark]) -> Iterator[tuple[int, int]]:
 def _share_of_newest(returns: Sequence[tuple[int, int]], room: int) -> float:
     """Return the share of the newest talk in a room of that many characters.
 
-    It is the mean, on a scale of ratios, of all of it and the share of returns that reach back
-    less than `room`, of those that could reach farther.
+    It is the share of returns that reach back less than `room`, of those that could reach farther.
     """
     reach = [back for back, position in returns if position > room]
-    near = sum(back <= room for back in reach) / len(reach) if reach else 1.0
-    return math.sqrt(near)
+    return sum(back <= room for back in reach) / len(reach) if reach else 1.0
 
 
 def _choose_anchors(remarks: Sequence[Remark], room: int) -> tuple[Sequence[Remark], list[int]]:

@@ -56,13 +56,13 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
         """True if the request reads like a rule, a preference or a correction."""
         return self.corrects or is_rule(self.request)
 
-    @property
+    @lazy_property
     def request_head(self) -> str:
         """What precedes the request in a ledger: its entry, and how many images it had."""
         images = f" ({pluralize(self.images, 'image')})" if self.images else ""
         return f"#{self.entry_id} user{images}: " if self.entry_id > 0 else f"user{images}: "
 
-    @property
+    @lazy_property
     def answer_head(self) -> str:
         """What precedes the conclusion in a ledger: its entry, and how the turn ended."""
         entry = f"#{self.answer_id}" if self.answer_id > 0 else "answer"

@@ -12,13 +12,13 @@ STRATEGIES = ("tiered", "sliding_window", "summarize", "compact")
 
 
 def make_strategy(name: str, *, max_tokens: int | None = None) -> Strategy:
-    """Return the strategy `name` with its default options.
+    """Return the strategy `name`, such as `sliding_window`, with its default options.
 
     Raises:
         ConfigError: There is no strategy of that name.
     """
     # Tiered is the default; a session loads another one only where it was chosen.
-    match name:
+    match name.replace("-", "_"):
         case "tiered":
             return Tiered(max_tokens=max_tokens)
         case "sliding_window":

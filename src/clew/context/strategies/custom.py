@@ -16,7 +16,9 @@ from clew.core.entries import Compacted, Trigger
 from clew.core.errors import ConfigError
 from clew.core.messages import Message
 
-Compress: TypeAlias = Callable[[list[Message], int], list[Message] | Awaitable[list[Message]]]
+Compress: TypeAlias = Callable[
+    [list[Message], int], Sequence[Message] | Awaitable[Sequence[Message]]
+]
 """Takes the messages of the next request and their estimated tokens; returns what to send."""
 
 

@@ -94,10 +94,12 @@ def _find_first_fit(view: View, cuts: Sequence[int], budget: Budget) -> tuple[in
     It is the last one if they fit after none.
     """
     items = view.items
+    whole = view.archived.units() + items.units()
     start = find_turn_start(items)
     last = len(items) if start is None else start
     every = _sum_all_words(view)
-    least = min(budget.summary, max(0, _count_before(view, cuts[0]) - every) // 2)
+    before = whole - items.units(cuts[0])
+    least = min(budget.summary, max(0, before - every) // 2)
     most = max(budget.tail // 2, budget.limit - least)
     place = min(bisect_left(cuts, items.find_start(most)), len(cuts) - 1)
     at = cuts[place]
@@ -108,16 +110,13 @@ def _find_first_fit(view: View, cuts: Sequence[int], budget: Budget) -> tuple[in
         at = cut
         current = items[last].units if cut > last else 0
         said = budget.quote(words - (measure_words(items[last]) if current else 0))
-        rest = min(budget.summary, max(0, _count_before(view, cut) - words) // 2)
+        after = items.units(cut)
+        rest = min(budget.summary, max(0, whole - after - words) // 2)
         room = max(budget.tail // 2, budget.limit - current - said - rest)
-        spare = room - items.units(cut)
+        spare = room - after
         if spare >= 0 or place == len(cuts) - 1:
             return place, spare
         place += 1
-
-
-def _count_before(view: View, cut: int) -> int:
-    return view.archived.units() + view.items.units() - view.items.units(cut)
 
 
 def _sum_all_words(view: View) -> int:
@@ -174,8 +173,10 @@ def set_aside(
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
     most = int(budget.limit * _MOST_SUMMARY)
-    room = budget.limit - (min(summary, most) if dropped else 0)
-    if dropped and sum(item.units for item in staying) > room:
+    room = budget.limit - min(summary, most)
+    if budget.is_hard and not dropped:
+        room = budget.limit
+    elif sum(item.units for item in staying) > room:
         least = int(budget.limit * _LEAST_SUMMARY)
         room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:

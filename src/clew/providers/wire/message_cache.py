@@ -12,7 +12,7 @@ from clew.core.json_text import JsonDecoder
 from clew.core.messages import Message, ToolResult
 from clew.core.models import ToolSpec
 from clew.providers.protocol import Request
-from clew.providers.wire.unsupported_media import replace_media
+from clew.providers.wire.media import replace_media
 
 LIMIT = 256 << 20
 """Bytes to keep before the older half is evicted."""

@@ -10,7 +10,7 @@ import aiohttp
 import anyio
 import msgspec
 
-from clew.core.errors import ClewError, ConfigError, ServerUnreachable
+from clew.core.errors import ClewError, ConfigError, ServerUnreachable, SessionError
 from clew.core.json_text import decode_json
 from clew.sdk.client_json import ErrorBody, decode_error
 from clew.sdk.remote.addresses import HttpCall
@@ -116,7 +116,9 @@ class ServerConnection:
     async def _send(
         self, call: HttpCall, *, stream: bool = False
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        assert self._http is not None, "use `async with`"  # noqa: S101 - a mistake of the caller
+        if self._http is None or self._http.closed:
+            when = "closed" if self._http is not None else "not open: use `async with`"
+            raise SessionError(f"the connection to {self.url} is {when}")
         headers = {"Accept": "text/event-stream" if stream else "application/json"}
         if call.body is not None:
             headers["Content-Type"] = "application/json"

@@ -78,12 +78,14 @@ async def preserves_signatures(harness: ProviderHarness) -> None:
 
 async def delivers_one_tool_call(harness: ProviderHarness) -> None:
     """A tool call keeps its id, its name and every byte of its arguments."""
+    require_capability(harness.capabilities.tool_calls, "tool calls")
     for call in (ODD, LONG):
         await _brings(harness, ModelReply(calls=(call,)))
 
 
 async def delivers_parallel_tool_calls(harness: ProviderHarness) -> None:
     """Parallel tool calls stay separate and in order, after the text."""
+    require_capability(harness.capabilities.tool_calls, "tool calls")
     reply = ModelReply(words=("I will ", "look."), calls=(ODD, EMPTY, replace(ODD, call_id=_OTHER)))
     message = await _brings(harness, reply)
 
@@ -94,6 +96,7 @@ async def delivers_parallel_tool_calls(harness: ProviderHarness) -> None:
 
 async def delivers_empty_arguments(harness: ProviderHarness) -> None:
     """A call without arguments has an empty object as arguments."""
+    require_capability(harness.capabilities.tool_calls, "tool calls")
     message = await _brings(harness, ModelReply(calls=(EMPTY,)))
 
     assert_equal(message.calls[0].arguments, "{}", "the arguments of a call without any")
@@ -102,8 +105,9 @@ async def delivers_empty_arguments(harness: ProviderHarness) -> None:
 async def reports_usage(harness: ProviderHarness) -> None:
     """Input tokens include the whole prompt; cached tokens are a part of it."""
     written = 20 if harness.capabilities.cache_writes else 0
+    read = 80 if harness.capabilities.cache_reads else 0
     usage = Usage(
-        input_tokens=120, output_tokens=7, cache_read_tokens=80, cache_write_tokens=written
+        input_tokens=120, output_tokens=7, cache_read_tokens=read, cache_write_tokens=written
     )
     async with harness.provider(ModelReply(words=("ok",), usage=usage)) as provider:
         end = (await collect_chunks(harness, provider))[-1]
@@ -120,6 +124,8 @@ async def reports_stop_reason(harness: ProviderHarness) -> None:
         StopReason.LENGTH: ModelReply(words=("and then",), reason=StopReason.LENGTH),
         StopReason.REFUSED: ModelReply(words=("I will not",), reason=StopReason.REFUSED),
     }
+    if not harness.capabilities.tool_calls:
+        del replies[StopReason.TOOL_CALLS]
     for reason in replies.keys() & harness.capabilities.reasons:
         async with harness.provider(replies[reason]) as provider:
             end = (await collect_chunks(harness, provider))[-1]
@@ -138,8 +144,9 @@ async def accepts_empty_response(harness: ProviderHarness) -> None:
 
 async def keeps_no_state_between_calls(harness: ProviderHarness) -> None:
     """One provider serves many calls and keeps no state between them."""
+    calls = (ODD,) if harness.capabilities.tool_calls else ()
     replies = (
-        ModelReply(words=("one",), calls=(ODD,), usage=Usage(input_tokens=3, output_tokens=2)),
+        ModelReply(words=("one",), calls=calls, usage=Usage(input_tokens=3, output_tokens=2)),
         ModelReply(words=("two",), usage=Usage(input_tokens=5, output_tokens=4)),
         ModelReply(),
     )
@@ -151,10 +158,11 @@ async def keeps_no_state_between_calls(harness: ProviderHarness) -> None:
         [message.text for message in messages], ["one", "two", ""], "the words of each answer"
     )
     assert_equal(
-        [len(message.calls) for message in messages], [1, 0, 0], "the calls of each answer"
+        [len(message.calls) for message in messages], [len(calls), 0, 0], "the calls of each answer"
     )
     ends = [answer[-1] for answer in answers]
-    reasons = (StopReason.TOOL_CALLS, StopReason.DONE, StopReason.DONE)
+    first = StopReason.TOOL_CALLS if calls else StopReason.DONE
+    reasons = (first, StopReason.DONE, StopReason.DONE)
     wanted = [(reason, reply.usage) for reason, reply in zip(reasons, replies, strict=True)]
     found = [(end.reason, end.usage) for end in ends if isinstance(end, Finished)]
     assert_equal(found, wanted, "the end of each answer")

@@ -52,6 +52,7 @@ def whisper(word: str) -> str:
 
 async def runs_tools(harness: HttpHarness) -> None:
     """Calls are run, their results are sent after them, and the model gives the last answer."""
+    require_capability(harness.capabilities.tool_calls, "tool calls")
     reply = ModelReply(words=("Let me see.",), calls=(FIRST, SECOND))
     async with harness.serve(reply, DONE) as (provider, server):
         watched = ProviderSpy(provider)
@@ -71,6 +72,7 @@ async def echoes_reasoning(harness: HttpHarness) -> None:
     """Thinking is sent back with tool results only to an API that asks for it."""
     capabilities = harness.capabilities
     require_capability(capabilities.thinking, "thinking")
+    require_capability(capabilities.tool_calls, "tool calls")
     seal = SIGNATURE if capabilities.signatures else ""
     reply = ModelReply(thoughts=("Let me think.",), signature=seal, calls=(FIRST,))
     async with harness.serve(reply, DONE) as (provider, server):
@@ -88,6 +90,7 @@ async def echoes_reasoning(harness: HttpHarness) -> None:
 
 async def continues_after_abort(harness: HttpHarness) -> None:
     """An abort keeps what has arrived and answers each kept call; the next run works."""
+    require_capability(harness.capabilities.tool_calls, "tool calls")
     frames = harness.api.stream(ModelReply(words=("Let me ", "see."), calls=(FIRST, SECOND)))
     begun = frames[: find_frame(frames, SECOND.name) + 1]
     held = harness.stream_response(*begun, Stall())

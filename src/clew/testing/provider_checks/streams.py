@@ -38,7 +38,8 @@ async def matches_non_streaming_response(harness: HttpHarness) -> None:
     """A non-streamed response gives the same message as a stream."""
     require_capability(harness.capabilities.whole, "answers in one piece")
     plain = ModelReply(words=("Yes, ", "猫", "."))
-    for reply in (plain, make_full_reply(harness.capabilities), replace(plain, calls=(ODD, EMPTY))):
+    called = [replace(plain, calls=(ODD, EMPTY))] if harness.capabilities.tool_calls else []
+    for reply in (plain, make_full_reply(harness.capabilities), *called):
         async with harness.serve(reply) as (provider, _):
             streamed = await collect_chunks(harness, provider)
         async with harness.serve(reply, streaming=False) as (provider, _):
@@ -148,7 +149,8 @@ async def detects_truncated_streams(harness: HttpHarness) -> None:
 
 async def isolates_concurrent_responses(harness: HttpHarness) -> None:
     """Responses that arrive concurrently, in alternating pieces, never mix."""
-    scripts = {number: _in_pieces(harness, _reply_of(number)) for number in range(TOGETHER)}
+    able = harness.capabilities
+    scripts = {number: _in_pieces(harness, _reply_of(number, able)) for number in range(TOGETHER)}
 
     def answer(body: bytes) -> ScriptedResponse:
         asked = re.search(rb"question-(\d+)-", body)
@@ -157,7 +159,7 @@ async def isolates_concurrent_responses(harness: HttpHarness) -> None:
 
     async def listen(provider: Provider, number: int) -> None:
         chunks = await collect_chunks(harness, provider, f"question-{number}-")
-        message, reply = build_message(provider, chunks), _reply_of(number)
+        message, reply = build_message(provider, chunks), _reply_of(number, able)
         assert_equal(message.text, "".join(reply.words), f"the words of answer {number}")
         calls = [comparable_call(call, harness.capabilities) for call in message.calls]
         wanted = [comparable_call(call, harness.capabilities) for call in reply.calls]
@@ -177,7 +179,7 @@ def make_full_reply(capabilities: ApiCapabilities) -> ModelReply:
         thoughts=("Let ", "me é see") if capabilities.thinking else (),
         signature=SIGNATURE if capabilities.signatures else "",
         words=("Hé", "llo 猫", "\n"),
-        calls=(ODD, EMPTY),
+        calls=(ODD, EMPTY) if capabilities.tool_calls else (),
     )
 
 
@@ -219,13 +221,13 @@ def _in_pieces(harness: HttpHarness, reply: ModelReply) -> ScriptedResponse:
     return harness.stream_response(*steps)
 
 
-def _reply_of(number: int) -> ModelReply:
+def _reply_of(number: int, capabilities: ApiCapabilities) -> ModelReply:
     call = ToolCall(
         call_id=CallId(f"call_{number}"), name="look", arguments=f'{{"number":{number}}}'
     )
     return ModelReply(
         words=tuple(f"{number}:{place} " for place in range(2 + number % 5)),
-        calls=(call,),
+        calls=(call,) if capabilities.tool_calls else (),
         usage=Usage(input_tokens=100 + number, output_tokens=1 + number),
     )
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from subprocess import DEVNULL
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CancelScope
-from anyio.abc import Process
 from msgspec import Struct, field
 
 from clew.core.secret_variables import is_secret_variable
@@ -24,6 +24,9 @@ from clew.process import (
     terminate_group,
 )
 from clew.tools.protocol import Progress
+
+if TYPE_CHECKING:
+    from anyio.abc import Process
 
 ALWAYS = {"CLEW": "1", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 """Tells programs that Clew runs them, and git that it cannot open an editor, and that commands
@@ -228,7 +231,7 @@ def child_environment(
 
 
 async def _follow(
-    process: Process, reader: int, output: HeadTail, progress: Progress | None
+    process: "Process", reader: int, output: HeadTail, progress: Progress | None
 ) -> None:
     closed = anyio.Event()
     async with anyio.create_task_group() as group:

@@ -6,12 +6,20 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import anyio
+import anyio.to_thread
 from msgspec import Meta
 from msgspec.structs import replace
 
 from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
-from clew.tools.builtin.files import MAX_LINE, ToolFailure, failure, resolve, truncate_line
+from clew.tools.builtin.files import (
+    MAX_LINE,
+    ToolFailure,
+    examine,
+    failure,
+    resolve,
+    truncate_line,
+)
 from clew.tools.builtin.ripgrep import (
     MAX_BYTES,
     GrepQuery,
@@ -91,7 +99,11 @@ async def _grep(query: GrepQuery, context: ToolContext, program: str) -> ToolOut
         if not await anyio.Path(query.root).exists():
             raise ToolFailure(f"{query.shown_root} does not exist.")  # noqa: TRY301
         # ripgrep applies globs relative to the folder that it runs in.
-        folder = query.root if await anyio.Path(query.root).is_dir() else query.root.parent
+        folder = query.root
+        if not await anyio.Path(query.root).is_dir():
+            # A pipe or a device would keep ripgrep waiting.
+            await anyio.to_thread.run_sync(examine, query.root, query.shown_root)
+            folder = query.root.parent
         output = await run_ripgrep(program, grep_options(query), folder)
         partial = "the search found too much and was cut short" if len(output) >= MAX_BYTES else ""
         if query.mode == "content":

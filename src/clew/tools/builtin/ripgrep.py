@@ -9,14 +9,16 @@ import shutil
 import sys
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 from anyio import CancelScope
-from anyio.abc import ByteReceiveStream
 from msgspec import Struct
 
 from clew.tools.builtin.files import MAX_LINE, ToolFailure
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteReceiveStream
 
 MAX_BYTES = 16_000_000
 """The most bytes of ripgrep's output to read."""
@@ -143,7 +145,7 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
     return data
 
 
-async def _read(stream: ByteReceiveStream, most: int) -> bytes:
+async def _read(stream: "ByteReceiveStream", most: int) -> bytes:
     data = bytearray()
     while len(data) < most:
         try:

@@ -14,7 +14,6 @@ from pathlib import Path
 from clew.core.errors import ConfigError
 from clew.core.permissions import DeniedPaths
 from clew.tools.sandbox.bubblewrap import Bubblewrap
-from clew.tools.sandbox.landlock import Landlock
 from clew.tools.sandbox.policy import SandboxMode, SandboxPolicy, find_sandbox_paths
 from clew.tools.sandbox.protocol import SandboxBackend
 from clew.tools.sandbox.seatbelt import Seatbelt
@@ -158,4 +157,7 @@ class Sandbox:
 def _usual(program: str) -> Sequence[SandboxBackend]:
     if sys.platform == "darwin":
         return (Seatbelt(),)
+    # It loads `ctypes`, and only a session that starts commands needs it.
+    from clew.tools.sandbox.landlock import Landlock  # noqa: PLC0415
+
     return (Bubblewrap(program), Landlock())

@@ -4,17 +4,17 @@ from clew.core.file_change import read_file_change
 from clew.tui.blocks import (
     Answer,
     Block,
-    Cleared,
+    ClearedBlock,
     CommandReply,
     Compaction,
     Notice,
     Plan,
-    ServerTool,
+    ServerToolBlock,
     ShellOutput,
     TaskNote,
-    Thinking,
+    ThinkingBlock,
     Todos,
-    ToolCall,
+    ToolCallBlock,
     UserPrompt,
 )
 from clew.tui.rendering.lines import Line, fit_lines, write_lines
@@ -33,7 +33,7 @@ from clew.tui.theme import Theme
 
 MIN_WIDTH = 8
 """Narrower terminals wrap lines themselves."""
-_ONE_LINERS = (Thinking, ServerTool, TaskNote, Notice, Cleared, Todos)
+_ONE_LINERS = (ThinkingBlock, ServerToolBlock, TaskNote, Notice, ClearedBlock, Todos)
 
 
 def render_block(
@@ -68,7 +68,7 @@ def render_lines(block: Block, *, width: int, theme: Theme, expanded: bool = Fal
 
 def _is_short(block: Block) -> bool:
     """Return whether a block takes one line: a call that failed or changed a file takes more."""
-    if isinstance(block, ToolCall):
+    if isinstance(block, ToolCallBlock):
         return block.outcome == "success" and read_file_change(block.data) is None
     return isinstance(block, _ONE_LINERS)
 
@@ -79,11 +79,11 @@ def _render(block: Block, width: int, theme: Theme, *, expanded: bool) -> list[L
             return _render_markdown(text, width, theme)
         case UserPrompt():
             return note_prompt(block, width, theme)
-        case Thinking():
+        case ThinkingBlock():
             return note_thinking(block, width, theme, expanded=expanded)
-        case ToolCall():
+        case ToolCallBlock():
             return show_call(block, width, theme, expanded=expanded)
-        case ServerTool():
+        case ServerToolBlock():
             return show_server_tool(block, width, theme, expanded=expanded)
         case ShellOutput():
             return show_shell(block, width, theme, expanded=expanded)
@@ -92,7 +92,7 @@ def _render(block: Block, width: int, theme: Theme, *, expanded: bool) -> list[L
 
 
 def _render_note(
-    block: TaskNote | Notice | Compaction | Cleared | CommandReply | Plan | Todos,
+    block: TaskNote | Notice | Compaction | ClearedBlock | CommandReply | Plan | Todos,
     width: int,
     theme: Theme,
     *,
@@ -105,7 +105,7 @@ def _render_note(
             return note_plain(block, width, theme)
         case Compaction():
             return note_compaction(block, width, theme, expanded=expanded)
-        case Cleared():
+        case ClearedBlock():
             return note_cleared(block, width, theme)
         case CommandReply(style="markdown", text=text) | Plan(text=text):
             return _render_markdown(text, width, theme)

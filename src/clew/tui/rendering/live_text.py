@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from clew.core.text import pluralize
-from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningTask, RunningTool
+from clew.tui.blocks import Answer, LiveBlock, RetryWait, RunningTaskBlock, RunningTool
 from clew.tui.rendering.block_text import MIN_WIDTH, render_lines
 from clew.tui.rendering.lines import Line, Span, truncate_line, write_line
 from clew.tui.rendering.notes import format_seconds, indent_text, list_todos
@@ -89,7 +89,9 @@ def _show_tool(tool: RunningTool, width: int, theme: Theme, now: float) -> list[
     return [title, _title(f"  {output}", width, theme)] if output else [title]
 
 
-def _show_tasks(tasks: Sequence[RunningTask], width: int, theme: Theme, now: float) -> list[Line]:
+def _show_tasks(
+    tasks: Sequence[RunningTaskBlock], width: int, theme: Theme, now: float
+) -> list[Line]:
     """Return one line for each task; those that ask come first."""
     ordered = sorted(tasks, key=lambda task: (not task.is_asking, task.is_queued))
     lines = [_show_task(task, width, theme, now) for task in ordered[:_MAX_TASKS]]
@@ -99,7 +101,7 @@ def _show_tasks(tasks: Sequence[RunningTask], width: int, theme: Theme, now: flo
     return lines
 
 
-def _show_task(task: RunningTask, width: int, theme: Theme, now: float) -> Line:
+def _show_task(task: RunningTaskBlock, width: int, theme: Theme, now: float) -> Line:
     name = " ".join(theme.clean(task.name).split())
     facts = [format_seconds(now - task.since)]
     if task.is_agent:

@@ -8,12 +8,12 @@ from clew.core.text import pluralize
 from clew.core.todos import TodoItem, TodoStatus, format_todos
 from clew.sdk.entries import format_cleared_results, format_loss_report
 from clew.tui.blocks import (
-    Cleared,
+    ClearedBlock,
     CommandReply,
     Compaction,
     Notice,
     TaskNote,
-    Thinking,
+    ThinkingBlock,
     Todos,
     UserPrompt,
 )
@@ -63,7 +63,7 @@ def note_prompt(block: UserPrompt, width: int, theme: Theme) -> list[Line]:
 
 
 def note_thinking(
-    block: Thinking, width: int, theme: Theme, *, expanded: bool = False
+    block: ThinkingBlock, width: int, theme: Theme, *, expanded: bool = False
 ) -> list[Line]:
     """Return the model's reasoning: its duration or, expanded, all of it."""
     took = "" if block.seconds is None else f" for {format_seconds(block.seconds)}"
@@ -153,7 +153,7 @@ def note_compaction(
     return [*lines, (), *indent_text(block.summary, width, theme)] if expanded else lines
 
 
-def note_cleared(block: Cleared, width: int, theme: Theme) -> list[Line]:
+def note_cleared(block: ClearedBlock, width: int, theme: Theme) -> list[Line]:
     """Return the line about tool results that left the context."""
     return wrap_text(format_cleared_results(block.report, block.trigger), width, theme, "warning")
 

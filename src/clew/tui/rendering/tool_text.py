@@ -8,7 +8,7 @@ from clew.core.file_change import read_file_change
 from clew.core.json_text import decode_json
 from clew.core.text import pluralize, replace_surrogates
 from clew.core.tool_states import first_argument
-from clew.tui.blocks import EXIT_PLAN_MODE, ServerTool, ShellOutput, ToolCall
+from clew.tui.blocks import EXIT_PLAN_MODE, ServerToolBlock, ShellOutput, ToolCallBlock
 from clew.tui.rendering.diff_text import render_diff
 from clew.tui.rendering.lines import Line, Span, chop_line, count_line, truncate_line, wrap_line
 from clew.tui.rendering.notes import format_seconds, split_text, wrap_text
@@ -28,7 +28,9 @@ _NO_OUTPUT = "[no output]"
 _UNTIL_THEN = "Its output until then:"
 
 
-def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = False) -> list[Line]:
+def show_call(
+    block: ToolCallBlock, width: int, theme: Theme, *, expanded: bool = False
+) -> list[Line]:
     """Return a call with its outcome: folded to a line, except for a diff and a failure."""
     change = read_file_change(block.data) if block.outcome == "success" else None
     lines = _title(block, width, theme)
@@ -52,10 +54,10 @@ def show_call(block: ToolCall, width: int, theme: Theme, *, expanded: bool = Fal
 
 
 def show_server_tool(
-    block: ServerTool, width: int, theme: Theme, *, expanded: bool = False
+    block: ServerToolBlock, width: int, theme: Theme, *, expanded: bool = False
 ) -> list[Line]:
     """Return a call that the provider made."""
-    call = ToolCall(
+    call = ToolCallBlock(
         number=block.number,
         name=block.name,
         arguments=block.arguments,
@@ -135,7 +137,7 @@ def show_end(text: str, width: int, theme: Theme, *, most: int, words: bool = Fa
     return lines
 
 
-def _describe_end(block: ToolCall) -> tuple[str, bool]:
+def _describe_end(block: ToolCallBlock) -> tuple[str, bool]:
     """Return what a failed call has left, and whether it is a sentence of Clew about it."""
     first, _, output = block.display.partition("\n")
     if block.error_code and output and first.endswith(_UNTIL_THEN):
@@ -143,7 +145,7 @@ def _describe_end(block: ToolCall) -> tuple[str, bool]:
     return block.display, bool(block.error_code) or "\n" not in block.display
 
 
-def _title(block: ToolCall, width: int, theme: Theme) -> list[Line]:
+def _title(block: ToolCallBlock, width: int, theme: Theme) -> list[Line]:
     name, argument = describe_call(block.name, block.arguments, theme)
     good = block.outcome == "success"
     sign = Span(f"{theme.glyph('✓' if good else '✗')} ", theme.sgr("success" if good else "error"))
@@ -158,7 +160,7 @@ def _title(block: ToolCall, width: int, theme: Theme) -> list[Line]:
     return [(*truncate_line(head, room, theme.glyph("…")), end, mark)]
 
 
-def _facts(block: ToolCall, theme: Theme) -> list[str]:
+def _facts(block: ToolCallBlock, theme: Theme) -> list[str]:
     change = read_file_change(block.data)
     facts = []
     if block.outcome == "denied":
@@ -174,7 +176,7 @@ def _facts(block: ToolCall, theme: Theme) -> list[str]:
     return [fact for fact in facts if fact]
 
 
-def _describe_failure(block: ToolCall) -> str:
+def _describe_failure(block: ToolCallBlock) -> str:
     match block.data:
         case {"timed_out": True}:
             return "timed out"
@@ -184,7 +186,7 @@ def _describe_failure(block: ToolCall) -> str:
             return block.error_code.replace("_", " ") or "failed"
 
 
-def _describe_size(block: ToolCall, theme: Theme) -> str:
+def _describe_size(block: ToolCallBlock, theme: Theme) -> str:
     lines = block.display.strip("\n").split("\n")
     if len(lines) > 1:
         return pluralize(len(lines), "line")
@@ -197,7 +199,7 @@ def _describe_size(block: ToolCall, theme: Theme) -> str:
     return text if len(text) <= _SHORT_OUTPUT else pluralize(len(text), "character")
 
 
-def _show_arguments(block: ToolCall, width: int, theme: Theme) -> list[Line]:
+def _show_arguments(block: ToolCallBlock, width: int, theme: Theme) -> list[Line]:
     text = block.arguments.strip()
     if text in {"", "{}"} or len(text) < width:
         return []

@@ -172,9 +172,11 @@ READERS: dict[str, Program] = {
         executes=word_set("-k --lesskey-file --lesskey-src"),
     ),
     **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
-    # A script that runs grep without files: with `-r` it searches the current folder.
+    # A script that runs grep without files: with `-r` it searches the current folder. It takes the
+    # value of `--context 1` for the pattern, and the pattern for a file.
     "zgrep": replace(
         _GREP,
+        text_operands=0,
         recurses=frozenset(),
         values=_GREP.values - word_set("-d --directories"),
         lists=_GREP.recurses,

@@ -25,6 +25,7 @@ from clew.core.messages import (
     join_texts,
 )
 from clew.providers.wire.chat.dialect import Dialect, DocumentField, ReasoningField
+from clew.providers.wire.media import data_url
 from clew.providers.wire.sanitize import sanitize_arguments, sanitize_name
 
 _object = JsonDecoder(dict[str, Any])
@@ -79,11 +80,6 @@ def file_part(file: File, documents: DocumentField) -> dict[str, Any]:
         return {"type": "document_url", "document_url": data_url(file), **named}
     named = {"filename": file.name} if file.name else {}
     return {"type": "file", "file": {**named, "file_data": data_url(file)}}
-
-
-def data_url(part: Image | File) -> str:
-    """Return the URL of the content, or a data URL with its bytes."""
-    return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
 
 def _encode_user(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:

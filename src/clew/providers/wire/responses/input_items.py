@@ -20,6 +20,7 @@ from clew.core.messages import (
     ToolCall,
     ToolResult,
 )
+from clew.providers.wire.media import data_url
 from clew.providers.wire.responses.output_items import (
     BETWEEN,
     CONTENT,
@@ -84,11 +85,6 @@ def encode_output(result: ToolResult) -> str | list[dict[str, Any]]:
         if not _is_empty(each)
     ]
     return [{"type": "input_text", "text": text}, *pictures] if text else pictures
-
-
-def data_url(part: Image | File) -> str:
-    """Return the URL of an image or file, or a data URL with its bytes."""
-    return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
 
 class _Writer:

@@ -1,8 +1,15 @@
-"""Text notes in place of images and files that a model cannot take."""
+"""Images and files: data URLs, and text notes for models that cannot take them."""
+
+from base64 import b64encode
 
 from msgspec.structs import replace
 
 from clew.core.messages import File, Image, Message, Part, Text, ToolResult
+
+
+def data_url(part: Image | File) -> str:
+    """Return the URL of an image or file, or a data URL with its bytes."""
+    return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
 
 
 def replace_media(message: Message) -> Message:
