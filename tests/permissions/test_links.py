@@ -99,6 +99,12 @@ def test_a_file_beside_a_match_behind_a_link_is_a_question(project: Path) -> Non
     assert judge("gzip a.txt", "Edit(../outside/secret.gz)", project) is Verdict.ALLOW
 
 
+def test_a_repository_that_is_made_behind_a_link_is_a_question(project: Path) -> None:
+    line = "git init sub/to-out --separate-git-dir=other"
+    assert judge(line, "Edit(../outside/.git)", project) is Verdict.ASK
+    assert judge("git init new", "Edit(../outside/.git)", project) is Verdict.ALLOW
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -76,6 +76,7 @@ SUBCOMMANDS: dict[str, Program] = {
         values=letters("b") | word_set("--initial-branch --object-format"),
         folders=word_set("--separate-git-dir"),
         executes=word_set("--template"),
+        recursive=True,
         writes_tree=".",
     ),
     "rebase": Program(
