@@ -99,6 +99,13 @@ def test_a_file_beside_a_match_behind_a_link_is_a_question(project: Path) -> Non
     assert judge("gzip a.txt", "Edit(../outside/secret.gz)", project) is Verdict.ALLOW
 
 
+@pytest.mark.parametrize("program", ["diff", "difftool", "mergetool"])
+def test_git_compares_folders_outside_of_the_repository(program: str, project: Path) -> None:
+    line = f"git {program} ../outside sub"
+    assert judge(line, "Read(../outside/secret)", project) is Verdict.ASK
+    assert judge(f"git {program} sub", "Read(../outside/secret)", project) is Verdict.ALLOW
+
+
 def test_a_repository_that_is_made_behind_a_link_is_a_question(project: Path) -> None:
     line = "git init sub/to-out --separate-git-dir=other"
     assert judge(line, "Edit(../outside/.git)", project) is Verdict.ASK

@@ -19,9 +19,9 @@ _SHOWN = Program(
     reads=letters("O"),
     writes=word_set("--output"),
     executes=word_set("--ext-diff"),
-    # Compares any two folders.
-    recurses=word_set("--no-index"),
 )
+# Also without --no-index, if one of two folders is outside of the repository.
+_COMPARED = replace(_SHOWN, recursive=True)
 _CHANGES_FILES = Program(operands=Operands.WRITE, writes_tree=".", recursive=True)
 _REMOTE = Program(
     operands=Operands.TEXT,
@@ -38,8 +38,8 @@ _MESSAGE = Program(
 )
 
 SUBCOMMANDS: dict[str, Program] = {
-    **dict.fromkeys(word_set("diff log show whatchanged reflog"), _SHOWN),
-    "diff": _SHOWN,
+    **dict.fromkeys(word_set("log show whatchanged reflog"), _SHOWN),
+    "diff": _COMPARED,
     **dict.fromkeys(
         word_set("""
             checkout switch restore reset merge cherry-pick revert mv rm clean read-tree
@@ -88,11 +88,13 @@ SUBCOMMANDS: dict[str, Program] = {
         writes_tree=".",
     ),
     "difftool": replace(
-        _SHOWN,
-        flags=_SHOWN.flags | letters("dgy"),
+        _COMPARED,
+        flags=_COMPARED.flags | letters("dgy"),
         executes=letters("xt") | word_set("--extcmd --tool"),
     ),
-    "mergetool": replace(_CHANGES_FILES, executes=letters("t") | word_set("--tool")),
+    "mergetool": replace(
+        _CHANGES_FILES, operands=Operands.READ, executes=letters("t") | word_set("--tool")
+    ),
     "grep": Program(
         text_operands=1,
         text_options=letters("ef"),
