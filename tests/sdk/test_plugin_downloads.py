@@ -104,6 +104,31 @@ async def test_a_plugin_of_npm_is_installed_checked_and_updated(
     assert not list(tmp_path.rglob("ran"))
 
 
+@pytest.mark.parametrize("where", ["variable", "npm", "nowhere"])
+async def test_the_registry_is_that_of_npm_unless_the_source_names_one(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.delenv("NPM_CONFIG_REGISTRY", raising=False)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    async with serve() as server:
+        await add_shop(plugins, tmp_path / "shop", source="npm", package="tools")
+        answer_registry(server, {"1.0.0": make_archive("1.0.0")})
+        if where == "variable":
+            monkeypatch.setenv("NPM_CONFIG_REGISTRY", server.url)
+        if where == "npm":
+            (programs / "npm").write_text(
+                f'#!/bin/sh\n[ "$*" = "config get registry" ] && echo {server.url}/\n'
+            )
+            (programs / "npm").chmod(0o700)
+        if where == "nowhere":
+            with pytest.raises(ConfigError, match="install npm, or set the variable NPM_CONFIG"):
+                await install(plugins, "tools@shop")
+        else:
+            assert await install(plugins, "tools@shop") == "1.0.0"
+
+
 async def test_an_archive_that_is_not_the_published_one_is_refused(
     plugins: Plugins, tmp_path: Path
 ) -> None:

@@ -4,15 +4,18 @@ Only encrypted connections are used, and those to this machine; no credentials a
 """
 
 import hashlib
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
+from subprocess import CalledProcessError
 from urllib.parse import urljoin
 
 import aiohttp
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
@@ -26,6 +29,7 @@ _SECONDS = 300.0
 _MAX_LIST = 50_000_000
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REGISTRY_VARIABLE = "NPM_CONFIG_REGISTRY"
 _NPM_LIST = "application/vnd.npm.install-v1+json, application/json;q=0.8"
 
 
@@ -39,6 +43,8 @@ async def download(source: ArchiveSource | NpmSource, staging: Path) -> Path:
     try:
         with anyio.fail_after(_SECONDS):
             if isinstance(source, NpmSource):
+                registry = check_download(source.registry or await _find_npm_registry(staging))
+                source = replace(source, registry=registry)
                 found = await _find_npm_archive(source)
                 url, digest = check_download(found.url), found.digest
                 # A registry on the network cannot lead to servers of this machine.
@@ -50,6 +56,25 @@ async def download(source: ArchiveSource | NpmSource, staging: Path) -> Path:
     except TimeoutError as error:
         raise ConfigError(f"{redact(url)} did not arrive within {_SECONDS:.0f} seconds") from error
     return target
+
+
+async def _find_npm_registry(folder: Path) -> str:
+    """Return the registry of the user's npm, as a variable or its settings name it.
+
+    Raises:
+        ConfigError: npm is not installed, and no variable names a registry.
+    """
+    if named := os.environ.get(_REGISTRY_VARIABLE):
+        return named
+    try:
+        # In a folder of Clew's: the settings of a project cannot name a registry.
+        done = await anyio.run_process(["npm", "config", "get", "registry"], cwd=folder)
+    except (OSError, CalledProcessError) as error:
+        raise ConfigError(
+            "no npm registry is known: install npm, or set the variable"
+            f" {_REGISTRY_VARIABLE} to the address of one"
+        ) from error
+    return done.stdout.decode(errors="replace").strip()
 
 
 async def _find_npm_archive(source: NpmSource) -> NpmArchive:

@@ -22,7 +22,6 @@ _COMMIT = re.compile(r"[0-9a-fA-F]{40}(?:[0-9a-fA-F]{24})?")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PACKAGE = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-NPM_REGISTRY = "https://registry.npmjs.org"
 
 
 class GitSource(Struct, frozen=True, kw_only=True, tag="git", tag_field="kind", omit_defaults=True):
@@ -64,7 +63,8 @@ class NpmSource(Struct, frozen=True, kw_only=True, tag="npm", tag_field="kind", 
     package: str
     version: str = ""
     """A version, a tag or a range such as `^1.2.0`; empty for the latest."""
-    registry: str = NPM_REGISTRY
+    registry: str = ""
+    """Its address; empty for the registry that npm is set up with."""
 
 
 class UnsupportedSource(
@@ -94,8 +94,7 @@ def describe_source(source: AnySource) -> str:
             return redact(source.url)
         case NpmSource():
             version = f"@{source.version}" if source.version else ""
-            elsewhere = source.registry != NPM_REGISTRY
-            where = f" from {redact(source.registry)}" if elsewhere else ""
+            where = f" from {redact(source.registry)}" if source.registry else ""
             return f"npm package {source.package}{version}{where}"
         case UnsupportedSource():
             return source.reason
@@ -225,8 +224,9 @@ def _parse_npm(data: Mapping[str, Any]) -> NpmSource:
     package, version = _text(data, "package"), _text(data, "version")
     if not _PACKAGE.fullmatch(package) or ".." in package:
         raise ConfigError(f"{package[:100]!r} is not the name of an npm package")
-    registry = _text(data, "registry") or NPM_REGISTRY
-    return NpmSource(package=package, version=version, registry=check_download(registry))
+    if registry := _text(data, "registry"):
+        check_download(registry)
+    return NpmSource(package=package, version=version, registry=registry)
 
 
 def is_archive_url(text: str) -> bool:
