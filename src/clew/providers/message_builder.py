@@ -22,7 +22,7 @@ from clew.providers.protocol import (
 )
 
 
-class _TextSlot(Struct):
+class _TextSlot(Struct, gc=False):
     index: int
     deltas: list[str] = field(default_factory=list)
     extra: str = ""
@@ -32,14 +32,14 @@ class _TextSlot(Struct):
         return Text(text, self.extra) if text or self.extra else None
 
 
-class _PartSlot(Struct):
+class _PartSlot(Struct, gc=False):
     whole: Part
 
     def part(self) -> Part:
         return self.whole
 
 
-class _ReasoningSlot(Struct):
+class _ReasoningSlot(Struct, gc=False):
     provenance: str
     deltas: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _ReasoningSlot(Struct):
         )
 
 
-class _CallSlot(Struct):
+class _CallSlot(Struct, gc=False):
     call_id: CallId | None = None
     name: str = ""
     deltas: list[str] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import anyio
 from anyio import to_thread
@@ -77,7 +77,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     """
     check_provider(provider)
     options = complete_options(given)
-    tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
+    tools, cwd, name = options["tools"], cast("Path", options["cwd"]), options["summary_model"]
     specs = (*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else []))
     setup = SetupChanged(
         model=override_window(provider.facts(model), options["max_context_tokens"]),
@@ -132,6 +132,8 @@ async def open_session(state: SessionState) -> None:
     """
     if state.is_open:
         return
+    # Made here because anyio imports its locks when they are first used.
+    state.opening = state.opening or anyio.Lock()
     async with state.opening:
         if state.is_open:
             return
@@ -154,6 +156,7 @@ async def open_session(state: SessionState) -> None:
                 await journal.aclose()
             raise
         state.is_open = True
+    state.opening = None
 
 
 def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
@@ -338,7 +341,7 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         state.request_options = request_options or {}
     thresholds = state.policy.thresholds
     limit = (thresholds.compact or thresholds.block) * facts.window
-    if state.context_state().used_tokens >= limit:
+    if state.used_tokens >= limit:
         # Imported here because few sessions are ever compacted, and it loads much.
         from clew.session.compaction import compact  # noqa: PLC0415
 

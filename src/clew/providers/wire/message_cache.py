@@ -109,7 +109,10 @@ class MessageCache(Generic[F]):
 
 def _drop_loads(message: Message, loadable: frozenset[str]) -> Message:
     """Return `message` with the text of results in place of tools that they cannot load."""
-    if all(loadable.issuperset(result.loads) for result in message.results):
+    for part in message.parts:
+        if type(part) is ToolResult and part.loads and not loadable.issuperset(part.loads):
+            break
+    else:
         return message
     parts = (
         replace(part, loads=())
