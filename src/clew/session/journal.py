@@ -171,20 +171,21 @@ class Journal:
     async def _add(self, body: Body) -> Entry:
         if self._in_doubt:
             await self._reload()
-        missing = _make_missing_results(self.view.items, body)
+        bodies = [*_make_missing_results(self.view.items, body), body]
         last = self.entries[-1].id if self.entries else 0
         added = [
             Entry(id=EntryId(number), at=self._clock(), body=one)
-            for number, one in enumerate([*missing, body], last + 1)
+            for number, one in enumerate(bodies, last + 1)
         ]
         if self._saved or not isinstance(body, SetupChanged | ModeChanged):
             await self._save(added)
         self.entries.extend(added)
-        entry = added.pop()
-        for one in added:
+        *missing, entry = added
+        for one in missing:
             self.view = self.view.apply(one)
         self.view = advance(self.view, self.entries)
-        self.call_ids.update(call_ids_of(body))
+        if ids := call_ids_of(body):
+            self.call_ids.update(ids)
         if (spent := spending_of(body)) is not NO_SPENDING:
             self.spending += spent
         return entry
@@ -198,8 +199,10 @@ class Journal:
 
     def _announce(self) -> None:
         """Call `on_entry` for the entries that are on disk, each once."""
+        if self._announced >= self._saved:
+            return
         fresh = self.entries[self._announced : self._saved]
-        self._announced = max(self._announced, self._saved)
+        self._announced = self._saved
         if self.on_entry is not None:
             for entry in fresh:
                 self.on_entry(entry)
@@ -210,8 +213,8 @@ class Journal:
             await self._store.create(self.record)
             self._is_stored = True
             await self._store.lease(self.record.id)
-        waiting = [] if self._saved else self.entries
-        await self._store.append(self.record.id, [*waiting, *added])
+        waiting = added if self._saved else [*self.entries, *added]
+        await self._store.append(self.record.id, waiting)
         self._saved = len(self.entries) + len(added)
         self._in_doubt = False
 
@@ -301,10 +304,10 @@ async def _store_snapshot(store: Store, journal: Journal) -> None:
     await save_snapshot(store, journal.record.id, data)
 
 
-def _make_missing_results(items: Items, body: Body) -> list[Body]:
+def _make_missing_results(items: Items, body: Body) -> Sequence[Body]:
     """Return results for the calls that `body` would leave without one."""
     if not isinstance(body, MessageAdded) or body.message.role is Role.TOOL or items.is_complete:
-        return []
+        return ()
     return [MessageAdded(message=message) for message in answer_missing_calls(items)]
 
 

@@ -1,6 +1,7 @@
 """The life of a session: create its state, open the journal, switch models, close."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -10,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
-from clew.core.entries import MessageAdded, SessionRecord, SetupChanged
+from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
@@ -32,6 +33,7 @@ from clew.session.config import (
     override_window,
     subscribe_callbacks,
 )
+from clew.session.event_bus import EventBus
 from clew.session.hook_events import fire, fire_session_start
 from clew.session.journal import (
     Journal,
@@ -193,8 +195,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.
-    publish = state.options["event_bus"].publish
-    journal.on_entry = lambda entry: publish(EntryAdded(entry))
+    journal.on_entry = partial(_publish_entry, state.options["event_bus"])
     stored = journal.view.mode
     # The mode that asks about nothing must be chosen again each time a session is opened.
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
@@ -213,6 +214,11 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
         state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)
     _begin_log(state, resumed=source != "startup")
     await fire_session_start(state, source)
+
+
+def _publish_entry(bus: EventBus, entry: Entry) -> None:
+    if bus.wants(EntryAdded):
+        bus.publish(EntryAdded(entry))
 
 
 def _connect_tools(state: SessionState) -> None:

@@ -61,7 +61,8 @@ async def call_model(state: SessionState, used: int) -> ModelAnswer:
     """
     builder = MessageBuilder(provenance=state.provider.name)
     try:
-        finished = await _listen(state, request_for(state, used), builder)
+        stream = send_request(state, request_for(state, used))
+        finished = await _listen(state, stream, builder)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await _commit_interrupted(state, used, builder)
@@ -88,8 +89,9 @@ def _estimate(used: int, message: Message) -> Usage:
     return Usage(input_tokens=used, output_tokens=message_units(message))
 
 
-async def _listen(state: SessionState, request: Request, builder: MessageBuilder) -> Finished:
-    stream = send_request(state, request)
+async def _listen(
+    state: SessionState, stream: AsyncGenerator[Chunk, None], builder: MessageBuilder
+) -> Finished:
     try:
         timeout = state.options["provider_timeout"]
         chunks = stream if timeout is None else _in_time(stream, state.provider.name, timeout)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import TypeAlias, get_args
 
@@ -236,18 +237,18 @@ class Runs:
 
     async def execute(self, prompt: Prompt, *, run_id: RunId | None = None) -> ExecutionResult:
         """Let the model answer a prompt; an abort is a result, not an error."""
-        return await self._observe(lambda: run_turn(self._state, prompt), prompt.label, run_id)
+        return await self._observe(partial(run_turn, self._state, prompt), prompt.label, run_id)
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
         """Continue after the last entry without a new prompt."""
-        return await self._observe(lambda: continue_turn(self._state), "", run_id)
+        return await self._observe(partial(continue_turn, self._state), "", run_id)
 
     async def delegate(
         self, prompt: str, work: Delegate, *, run_id: RunId | None = None
     ) -> ExecutionResult:
         """Let `work` answer a prompt in place of the model; both join the conversation."""
         asked = make_prompt(prompt)
-        return await self._observe(lambda: delegate_turn(self._state, asked, work), prompt, run_id)
+        return await self._observe(partial(delegate_turn, self._state, asked, work), prompt, run_id)
 
     async def interrupt(self, label: str, *, run_id: RunId | None = None) -> ExecutionResult:
         """Publish and return the result of a prompt that was aborted before its run started."""

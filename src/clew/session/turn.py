@@ -298,7 +298,7 @@ async def _call(state: SessionState) -> ModelAnswer:
 
 
 async def _call_with_remedies(state: SessionState, used: int) -> ModelAnswer:
-    """Call the model with a request of `used` tokens; a failure that has a remedy is retried once."""
+    """Call the model with `used` tokens; a failure that has a remedy is retried once."""
     tried: tuple[_Remedy, ...] = ()
     while True:
         try:
