@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
-from msgspec.structs import replace
 
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Items
@@ -281,9 +280,9 @@ def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> Session
 
 def make_unopened_journal(store: Store, record: SessionRecord, setup: SetupChanged) -> Journal:
     """Return the journal of a session that is not open: it is empty and cannot be written."""
-    start = load_state((), text_units)
     view = fold([Entry(id=EntryId(1), at=record.created_at, body=setup)])
-    journal = Journal(store, record, LazyList.of(()), replace(start, view=view), clock=time.time)
+    start = JournalState(view=view, spending=Spending(), call_ids=set())
+    journal = Journal(store, record, LazyList.of(()), start, clock=time.time)
     journal.is_open = False
     return journal
 

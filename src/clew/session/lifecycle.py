@@ -135,7 +135,7 @@ async def open_session(state: SessionState) -> None:
     if state.is_open:
         return
     # Made here because anyio imports its locks when they are first used.
-    state.opening = state.opening or anyio.Lock()
+    state.opening = state.opening or anyio.Lock(fast_acquire=True)
     async with state.opening:
         if state.is_open:
             return
