@@ -8,8 +8,8 @@ _K = TypeVar("_K")
 _D = TypeVar("_D")
 
 
-def _refuse(index: int) -> Any:
-    raise IndexError(index)
+_refuse: Callable[[int], Any] = ().__getitem__
+"""Makes nothing: for lists whose elements are all made."""
 
 
 class LazyList(Sequence[_T]):

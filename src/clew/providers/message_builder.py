@@ -91,10 +91,10 @@ class MessageBuilder:
         match chunk:
             case TextChunk():
                 self._add_text(chunk)
-            case ReasoningChunk():
-                self._add_reasoning(chunk)
             case CallChunk():
                 self._add_call(chunk)
+            case ReasoningChunk():
+                self._add_reasoning(chunk)
             case PartChunk(part=part):
                 self._slots.append(_PartSlot(part))
             case UsageChunk(usage=usage):
@@ -139,15 +139,19 @@ class MessageBuilder:
         block.extra = chunk.extra or block.extra
 
     def _add_call(self, chunk: CallChunk) -> None:
-        if chunk.index not in self._calls:
-            self._calls[chunk.index] = _CallSlot()
-            self._slots.append(self._calls[chunk.index])
-        call = self._calls[chunk.index]
-        call.call_id = call.call_id or chunk.call_id
-        call.name = call.name or chunk.name
+        call = self._calls.get(chunk.index)
+        if call is None:
+            call = self._calls[chunk.index] = _CallSlot()
+            self._slots.append(call)
         call.deltas.append(chunk.arguments)
-        call.extra = chunk.extra or call.extra
-        call.complete = call.complete or chunk.complete
+        if not call.call_id:
+            call.call_id = chunk.call_id
+        if not call.name:
+            call.name = chunk.name
+        if chunk.extra:
+            call.extra = chunk.extra
+        if chunk.complete:
+            call.complete = True
 
 
 def _is_complete_json(arguments: str) -> bool:

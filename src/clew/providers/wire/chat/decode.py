@@ -140,8 +140,7 @@ class ChatResponse:
             found += self._tools.read_citations(payload)
         if delta is not None:
             found += self._delta(delta)
-        counted = find_usage(payload, choice)
-        if counted is not None:
+        if (counted := find_usage(payload, choice)) is not None:
             found += self._count(counted, ending=whole or bool(choice.finish_reason))
         if choice.finish_reason:
             found += self._finish(choice.finish_reason)
