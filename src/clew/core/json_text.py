@@ -85,8 +85,8 @@ def _decoder_for(kind: Any) -> JsonDecoder[Any]:
 
 def is_nested_deeply(data: JsonText) -> bool:
     """Does valid JSON have more than `MAX_DEPTH` levels?"""
-    if len(data) <= _SHALLOW or isinstance(data, msgspec.Raw):
-        return False  # too few brackets, or part of a text that was already checked
+    if isinstance(data, msgspec.Raw):
+        return False  # part of a text that was already checked
     if isinstance(data, str):
         if data.count("[") + data.count("{") <= MAX_DEPTH:
             return False
