@@ -245,8 +245,7 @@ def no_base(log: Log) -> None:
 
 
 def other_messages(log: Log) -> None:
-    request = log.at("provider_request", 3)["messages"]
-    request["new"] = request["new"][:1] * 2
+    log.at("provider_request", 3)["messages"]["same"] -= 1
 
 
 def tool_without_end(log: Log) -> None:

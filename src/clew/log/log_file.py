@@ -17,7 +17,7 @@ from clew.core.json_text import JsonDecoder
 from clew.core.text import make_encodable
 from clew.files.atomic import make_private_folder
 from clew.log.buffer import Redaction
-from clew.log.content_store import PayloadWriter, payload_folder, sha256
+from clew.log.content_store import ContentIndex, PayloadWriter, payload_folder, sha256
 from clew.log.events import LogEvent
 
 logger = logging.getLogger(__name__)
@@ -53,26 +53,21 @@ class LogFile:
     After a failed write, the next one starts a new line.
     """
 
-    def __init__(
-        self,
-        *,
-        redaction: Redaction,
-        limit: int,
-        clock: Callable[[], float],
-        on_loss: Callable[[str | None], None],
-    ) -> None:
+    def __init__(self, *, redaction: Redaction, limit: int, clock: Callable[[], float]) -> None:
         """Create a log that is not open yet.
 
         Args:
             redaction: Applied to everything before it is written.
             limit: Fields with more bytes go to payload files.
             clock: Returns seconds since the epoch.
-            on_loss: Called when lines are lost, with a warning if the reason is new.
         """
         self.redaction = redaction
+        self.contents = ContentIndex(redaction.value)
+        """What the file contains; forgotten when lines are lost."""
+        self.warn: Callable[[str], None] = logger.warning
+        """Called once for each reason why the file cannot be written."""
         self._limit = limit
         self._clock = clock
-        self._on_loss = on_loss
         self._session_id = ""
         self._path: Path | None = None
         self._file = -1
@@ -88,6 +83,7 @@ class LogFile:
             OSError: The file cannot be opened.
         """
         self.close()
+        self.contents.reset()
         self._path = path
         make_private_folder(path.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -143,13 +139,12 @@ class LogFile:
         try:
             yield
         except Exception as error:
+            self.contents.reset()
             reason = str(error.strerror if isinstance(error, OSError) else repr(error))
-            text = None
             if reason not in self._reported:
                 self._reported.add(reason)
-                text = f"the session log {self._path or ''} cannot be written: {reason}"
                 logger.exception("the session log failed")
-            self._on_loss(text)
+                self.warn(f"the session log {self._path or ''} cannot be written: {reason}")
 
     def close(self) -> None:
         """Close the file; harmless when called again."""
