@@ -15,7 +15,6 @@ from clew.providers.protocol import Chunk
 
 _BUFFER_CHARS = 4_096
 _BUFFER_SECONDS = 1.0
-_BUFFER_CHUNKS = 32
 
 
 class Redaction:
@@ -76,59 +75,35 @@ class LogTextBuffer:
 
 
 class ChunkBuffer:
-    """Merges consecutive chunks that differ only in their text.
+    """Merges consecutive chunks that differ only in their text, and writes each merged chunk."""
 
-    Args:
-        redaction: Removes secrets.
-        write: Receives merged chunks, and the number of the first one.
-    """
-
-    def __init__(
-        self, redaction: Redaction, write: Callable[[int, tuple[dict[str, Any], ...]], None]
-    ) -> None:
+    def __init__(self, redaction: Redaction, write: Callable[[dict[str, Any]], None]) -> None:
         self._redact = redaction.value
         self._write = write
-        self._text = LogTextBuffer(redaction, self._put)
+        self._text = LogTextBuffer(redaction, self._write_merged)
         self._current: tuple[dict[str, Any], str] = ({}, "")
         """The chunk that is being merged, and the name of its text."""
-        self._is_put = True
-        """False while nothing of it is in `_merged`."""
-        self._merged: list[dict[str, Any]] = []
-        self.count = 0
-        """How many merged chunks were written."""
+        self._is_written = True
+        """True when a part of it was written."""
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk, and write the merged ones when there are enough."""
+        """Add a chunk; one that differs from the last one ends that one."""
         fields = {"type": type(chunk).__name__, **msgspec.to_builtins(chunk)}
         fields = {k: v for k, v in fields.items() if v is not None and v is not False and v != ""}
         field = "arguments" if "arguments" in fields else "text"
         text = fields.pop(field, "")
         if (fields, field) != self._current:
-            self._finish()
-            self._current, self._is_put = (fields, field), False
-        finished = len(self._merged)
+            self.flush()
+            self._current, self._is_written = (fields, field), False
         self._text.add(text)
-        if len(self._merged) > finished or finished >= _BUFFER_CHUNKS:
-            self._flush()
 
-    def close(self) -> None:
-        """Write all remaining chunks: the response ended."""
-        self._finish()
-        self._flush()
-
-    def _finish(self) -> None:
+    def flush(self) -> None:
+        """Write the rest of the last chunk."""
         self._text.flush(is_over=True)
-        if not self._is_put:
-            self._put("")
+        if not self._is_written:
+            self._write_merged("")
 
-    def _put(self, text: str) -> None:
-        self._is_put = True
+    def _write_merged(self, text: str) -> None:
+        self._is_written = True
         fields, field = self._current
-        self._merged.append(self._redact(fields) | ({field: text} if text else {}))
-
-    def _flush(self) -> None:
-        merged, self._merged = self._merged, []
-        first = self.count + 1
-        self.count += len(merged)
-        if merged:
-            self._write(first, tuple(merged))
+        self._write(self._redact(fields) | ({field: text} if text else {}))

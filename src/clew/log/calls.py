@@ -42,7 +42,8 @@ class CallLog:
         self.provider = provider
         self._file = file
         self._builder = MessageBuilder(provenance=provider)
-        self._chunks = ChunkBuffer(file.redaction, self._write_chunks) if is_raw else None
+        self._chunks = ChunkBuffer(file.redaction, self._write_chunk) if is_raw else None
+        self._chunk_count = 0
         self._is_over = False
         self._body = LogTextBuffer(file.redaction, self._write_body)
         self._decoder = _Decoder(errors="backslashreplace")
@@ -115,12 +116,12 @@ class CallLog:
         self._is_over = True
         self._end_body()
         if self._chunks is not None:
-            self._chunks.close()
+            self._chunks.flush()
             self._file.write(
                 log.ResponseRaw(
                     execution_id=self.execution_id,
                     response_kind="stream" if finished else "broken",
-                    chunks=self._chunks.count,
+                    chunks=self._chunk_count,
                     finished=None if finished is None else msgspec.to_builtins(finished),
                 )
             )
@@ -176,6 +177,9 @@ class CallLog:
     def _write_body(self, text: str) -> None:
         self._write_native(self._kind, text)
 
-    def _write_chunks(self, first: int, chunks: tuple[dict[str, Any], ...]) -> None:
-        event = log.StreamDelta(execution_id=self.execution_id, sequence=first, chunks=chunks)
+    def _write_chunk(self, chunk: dict[str, Any]) -> None:
+        self._chunk_count += 1
+        event = log.StreamDelta(
+            execution_id=self.execution_id, sequence=self._chunk_count, chunks=(chunk,)
+        )
         self._file.write(event, redacted=True)

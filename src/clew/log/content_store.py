@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from clew.core.json_text import decode_json
-from clew.files.atomic import make_private_folder, replace_file
 from clew.log.events import PrefixDelta
 
 INLINE_LIMIT = 8_192
@@ -36,6 +35,16 @@ def content_hash(tree: Any) -> str:
 def payload_folder(path: Path) -> Path:
     """Return the folder for the large fields of the log at `path`."""
     return path.with_suffix(".payloads")
+
+
+def escape_key(key: str) -> str:
+    """Change a key that looks like a reference to a payload."""
+    return f"${key}" if _ESCAPED.fullmatch(key) else key
+
+
+def unescape_key(key: str) -> str:
+    """Restore a key that `escape_key` changed."""
+    return key[1:] if key != PAYLOAD_KEY and _ESCAPED.fullmatch(key) else key
 
 
 def count_shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
@@ -100,52 +109,3 @@ class ContentIndex:
         """Forget everything, because the log lost lines or another session starts."""
         for known in (self._held, self._new, self._slots, self._lists):
             known.clear()
-
-
-class PayloadWriter:
-    """Encodes lines, and moves large fields to private files in `folder`."""
-
-    def __init__(self, folder: Path, *, limit: int = INLINE_LIMIT) -> None:
-        self._folder = folder
-        self._limit = limit
-        self._stored: set[str] = set()
-
-    def encode(self, fields: dict[str, Any]) -> bytes:
-        """Return the JSON of `fields`, with references for large values."""
-        line = msgspec.json.encode(fields)
-        if len(line) <= self._limit and PAYLOAD_KEY.encode() not in line:
-            return line
-        return msgspec.json.encode({key: self._shrink(value) for key, value in fields.items()})
-
-    def _shrink(self, value: Any) -> Any:
-        """Return `value`, or a reference if it is too large even after its parts have shrunk."""
-        match value:
-            case str():
-                data, suffix = value.encode(), "txt"
-            case dict():
-                value = {_escape(key): self._shrink(inner) for key, inner in value.items()}
-                data, suffix = msgspec.json.encode(value), "json"
-            case list() | tuple():
-                value = [self._shrink(inner) for inner in value]
-                data, suffix = msgspec.json.encode(value), "json"
-            case _:
-                return value
-        if len(data) <= self._limit:
-            return value
-        name = f"{sha256(data)}.{suffix}"
-        path = self._folder / name
-        if name not in self._stored:
-            if not path.is_file() or path.stat().st_size != len(data):
-                make_private_folder(self._folder)
-                replace_file(path, data, mode=0o600, durable=False)
-            self._stored.add(name)
-        return {PAYLOAD_KEY: name, "bytes": len(data)}
-
-
-def unescape(key: str) -> str:
-    """Restore a key that `PayloadWriter` changed because it looked like a reference."""
-    return key[1:] if key != PAYLOAD_KEY and _ESCAPED.fullmatch(key) else key
-
-
-def _escape(key: str) -> str:
-    return f"${key}" if _ESCAPED.fullmatch(key) else key

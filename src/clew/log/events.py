@@ -56,8 +56,6 @@ TURN = "turn"
 """The purpose of a call that continues the conversation."""
 ABORTED = "Aborted"
 """The kind of a `ProviderFailed` when the session cancelled the call."""
-SETUP_CONTENTS = frozenset({"system", "tools"})
-"""Fields of a setup entry that requests refer to."""
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):

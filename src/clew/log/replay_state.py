@@ -17,6 +17,9 @@ from clew.log.content_store import content_hash, count_shared_prefix
 from clew.log.reader import FaultCode, LogFault, LogLine, LogReader
 from clew.providers.recorded_calls import RecordedRequest
 
+_SETUP_CONTENTS = frozenset({"system", "tools"})
+"""Fields of a setup entry that requests of earlier versions refer to."""
+
 
 class _SentList(NamedTuple):
     owner: str
@@ -136,7 +139,7 @@ class ReplayState:
         if isinstance(entry.body, core.MessageAdded):
             self.contents[event.sha256] = entry.body.message
         elif isinstance(entry.body, core.SetupChanged):
-            for name in log.SETUP_CONTENTS & body.keys():
+            for name in _SETUP_CONTENTS & body.keys():
                 self.contents[content_hash(body[name])] = body[name]
 
     def _learn(self, content: dict[str, Any], *, is_complete: bool) -> None:
