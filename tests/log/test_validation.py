@@ -225,6 +225,10 @@ def answer_to_nothing(log: Log) -> None:
     log.number()
 
 
+def lost_request(log: Log) -> None:
+    log.drop("provider_request", 2)
+
+
 def one_id_for_two(log: Log) -> None:
     summary = log.at("provider_request", purpose="summary")
     log.lines.insert(log.lines.index(summary), {**summary})
@@ -306,6 +310,7 @@ TABLE: list[tuple[Callable[[Log], None], set[FaultCode]]] = [
     (no_raw, {FaultCode.PROVIDER_RESPONSE_RAW_MISSING}),
     (no_answer, {FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING}),
     (answer_to_nothing, {FaultCode.PROVIDER_REQUEST_MISSING}),
+    (lost_request, {FaultCode.PROVIDER_REQUEST_MISSING}),
     (one_id_for_two, {FaultCode.EXECUTION_ID_DUPLICATE}),
     (unknown_content, {FaultCode.CONTENT_MISSING}),
     (changed_content, {FaultCode.CONTENT_SHA256_MISMATCH}),

@@ -24,6 +24,8 @@ _MUTATIONS = {
     "results_cleared": "clear_results",
 }
 """Kinds of entries that have another name in a log."""
+_SPELL_OUT = 32
+"""The first request after a resume repeats a shorter history, and with it lost payloads."""
 
 
 class EventWriter:
@@ -41,6 +43,8 @@ class EventWriter:
         """The last model call of the conversation."""
         self._last_entry = EntryId(0)
         """The last journal entry in the log."""
+        self._is_resumed = False
+        """True until the first request after a resume."""
         self._answer = EntryId(0)
         """The entry of the last response."""
         self._indexes: dict[CallId, int] = {}
@@ -50,6 +54,7 @@ class EventWriter:
 
     def resume(self, tail: LogTail, entries: Sequence[Entry]) -> bool:
         """Continue after `tail`; returns False when the log ends with another history."""
+        self._is_resumed = tail.seq > 0
         last = [entry for entry in entries if entry.id == tail.entry_id]
         is_same = bool(last) and self._to_mutation(last[0]).sha256 == tail.sha256
         self._last_entry = EntryId(tail.entry_id if is_same else 0)
@@ -101,7 +106,9 @@ class EventWriter:
         if purpose == log.TURN:
             self._round += 1
             self._execution_id = call.execution_id
-        same = count_shared_prefix(history, request.messages)
+        is_repeated = self._is_resumed and len(request.messages) <= _SPELL_OUT
+        self._is_resumed = False
+        same = 0 if is_repeated else count_shared_prefix(history, request.messages)
         messages = log.PrefixDelta(
             of=log.HISTORY if same else "",
             same=same,
