@@ -98,8 +98,7 @@ class LogFile:
         try:
             os.fchmod(self._file, 0o600)
             tail = _read_tail(self._file)
-            size = os.fstat(self._file).st_size
-            self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+            self._is_torn = bool(next(_lines_backwards(self._file)))
         except BaseException:
             self.close()
             raise

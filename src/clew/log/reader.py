@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -115,18 +116,15 @@ class _Envelope(Struct, frozen=True):
 
 def is_log(path: Path) -> bool:
     """Return True when the first readable line of a file is a log line."""
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    decode_json(line, type=_Envelope)
-                except msgspec.ValidationError:
-                    return False
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue
-                return True
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        for line in file:
+            try:
+                decode_json(line, type=_Envelope)
+            except msgspec.ValidationError:
+                return False
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            return True
     return False
 
 
