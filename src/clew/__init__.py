@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from clew.sdk.host import Host
     from clew.sdk.launch import launch
     from clew.sdk.query import create_query
+    from clew.sdk.remote.server import RemoteServer
     from clew.sdk.self_hosting import plan_self_hosting_verification, transition_self_hosting_loop
     from clew.sdk.session import InteractiveSession
     from clew.sdk.spec import SessionSpec
@@ -93,6 +94,7 @@ _EXPORTS = {
     "clew.sdk.host": "Host",
     "clew.sdk.launch": "launch",
     "clew.sdk.query": "create_query",
+    "clew.sdk.remote.server": "RemoteServer",
     "clew.sdk.self_hosting": "plan_self_hosting_verification transition_self_hosting_loop",
     "clew.sdk.session": "InteractiveSession",
     "clew.sdk.spec": "SessionSpec",
@@ -154,6 +156,7 @@ __all__ = [
     "PromptInput",
     "Provider",
     "Reasoning",
+    "RemoteServer",
     "Risk",
     "Role",
     "Session",

@@ -4,7 +4,6 @@ import time
 from functools import lru_cache
 from typing import Any, cast
 
-import anyio
 import anyio.to_thread
 import msgspec
 from msgspec import Struct
