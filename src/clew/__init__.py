@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from clew.sdk.remote.server import RemoteServer
     from clew.sdk.self_hosting import plan_self_hosting_verification, transition_self_hosting_loop
     from clew.sdk.session import InteractiveSession
-    from clew.sdk.spec import SessionSpec
+    from clew.sdk.session_spec import SessionSpec
     from clew.session.gate import Gate
     from clew.session.history import (
         HistoryEntry,
@@ -97,7 +97,7 @@ _EXPORTS = {
     "clew.sdk.remote.server": "RemoteServer",
     "clew.sdk.self_hosting": "plan_self_hosting_verification transition_self_hosting_loop",
     "clew.sdk.session": "InteractiveSession",
-    "clew.sdk.spec": "SessionSpec",
+    "clew.sdk.session_spec": "SessionSpec",
     "clew.session.gate": "Gate",
     "clew.session.history": "HistoryEntry chat_entry_to_message get_messages_for_api"
     " is_chat_entry message_to_history_entry",

@@ -85,7 +85,7 @@ class SessionState(Struct, kw_only=True):
     summary_model: ModelFacts | None = None
     """The model that writes summaries, when it is not the session's own."""
     summary_breaker: SummaryBreaker = SummaryBreaker()
-    """Decides whether models are asked for summaries; see `clew.session.summary_ladder`."""
+    """Decides whether models are asked for summaries; see `clew.session.summary_fallback`."""
     pace: CompactionPace = CompactionPace()
     """How often the view was compacted; see `clew.session.compaction`."""
     compaction_request: CompactionRequest | None = None
