@@ -17,7 +17,7 @@ from clew.core.events import (
 )
 from clew.core.results import ExecutionResult
 from clew.sdk.client import CommandInfo, CommandOutcome, PromptInput, SessionSnapshot
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from tests.json_values import values_of
 
 pytestmark = pytest.mark.req("INT-7")
