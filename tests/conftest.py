@@ -170,7 +170,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("fast", settings.get_profile("clew"), max_examples=10)
+settings.register_profile("fast", settings.get_profile("clew"), max_examples=25)
 settings.load_profile("clew")
 
 

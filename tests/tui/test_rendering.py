@@ -139,7 +139,6 @@ def test_no_line_is_wider_than_the_terminal_and_no_sequence_but_colours_is_writt
         written.encode(theme.encoding)
 
 
-@settings(max_examples=60)
 @example(ANSWER, 8, DARK)
 @example(ANSWER, 40, PLAIN)
 @example(ANSWER, 80, LATIN)
