@@ -408,6 +408,7 @@ def test_blocks_of_one_line_stand_together_and_others_apart() -> None:
     assert render_block(Answer(text=" \n"), width=40, theme=PLAIN, after=one) == ""
 
 
+@pytest.mark.slow("starts a process")
 def test_rich_is_imported_by_the_first_answer_and_not_before() -> None:
     program = """
 import sys
