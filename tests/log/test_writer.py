@@ -362,7 +362,7 @@ async def test_http_bodies_are_written_as_differences_and_without_the_api_key(
 async def test_the_bytes_per_turn_do_not_grow_with_the_history(
     tmp_path: Path, level: LogLevel
 ) -> None:
-    turns = 400
+    turns = 160
     provider = scripted(*[text_reply("word " * 60) for _ in range(turns)])
     log = SessionLog(tmp_path, level=level)
     sizes = [0]

@@ -142,6 +142,7 @@ def kill_in_the_middle_of_a_batch(path: Path) -> None:
         child.kill()
 
 
+@pytest.mark.slow("kills processes")
 async def test_a_killed_process_loses_only_the_calls_that_were_running(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     await anyio.to_thread.run_sync(kill_in_the_middle_of_a_batch, path)

@@ -471,6 +471,7 @@ async def test_a_session_that_is_not_traced_gets_the_chunks_of_its_provider(plac
         assert trace_chunks(state, chunks, request, purpose="turn") is chunks
 
 
+@pytest.mark.slow("starts a process")
 def test_a_program_without_opentelemetry_never_imports_it() -> None:
     code = (
         "import sys, anyio\n"
