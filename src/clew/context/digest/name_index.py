@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
@@ -19,6 +20,10 @@ from clew.core.ids import EntryId
 
 _MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
 """What an identifier has and an ordinary word has not."""
+_VARIABLE = re.compile(r"[0-9a-f]{6,}|\d+")
+"""The part of a name that differs between many of the same kind, such as those of packed files."""
+_MOST_ALIKE = 4
+"""Names that differ in nothing else; more of them tell a reader little."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
 _NEVER_CALLED = 10_000_000
 
@@ -94,11 +99,21 @@ class NameIndex:
         Joined with a comma and a space they have at most `max_chars` characters.
         """
         chosen: list[str] = []
+        alike: Counter[str] = Counter()
         room = max_chars
         for name in self._ranked:
             if len(name) + 2 > room:
                 break
-            if name not in known:
+            if name not in known and _take_kind(name, alike):
                 chosen.append(name)
                 room -= len(name) + 2
         return chosen
+
+
+def _take_kind(name: str, alike: Counter[str]) -> bool:
+    """Count a name of its kind, and return whether there are few of them yet. A hash has none."""
+    kind = _VARIABLE.sub("0", name)
+    if kind in (name, "0"):
+        return True
+    alike[kind] += 1
+    return alike[kind] <= _MOST_ALIKE

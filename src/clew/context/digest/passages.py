@@ -130,6 +130,8 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
 
 def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:
     values = _decode(call.arguments)
+    if isinstance(values, dict) and _classify_tool(call.name) == PRINTED:
+        values.pop("description", None)  # says the command again, in other words
     strings = _list_strings(values)
     label = shown_by[call.call_id] = f"{call.name} {_name_subject(strings)}".rstrip()
     return Passage(
