@@ -8,7 +8,7 @@ repeated line counts only at its newest place, so a file that was read twice is 
 
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -55,6 +55,8 @@ _BOILERPLATE = re.compile(
     r"(?:for|if|else|elif|while|return|switch|case|break|continue|import|from|use|package|try"
     r"|except|catch|defer|end|var|let|\W)\b|[^\w]*$|.*\berr != nil\b"
 )
+_PIECE = LEAST_LINE // 2
+"""Characters; a line has a whole piece of each text that it occurs in."""
 _PATHS_HEADING = "Other paths:"
 _COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
 
@@ -75,6 +77,7 @@ class Excerpts:
     def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
         """Rank the lines of `stretch` that are not in `known`."""
         self._stretch = stretch
+        self._subjects = [passage.subject for passage in stretch]
         self._ranked = _rank_lines(_collect_lines(stretch, known))
 
     def choose(self, *, max_chars: int, told: str = "") -> list[str]:
@@ -87,14 +90,16 @@ class Excerpts:
         paths: list[str] = []
         long: list[_Candidate] = []
         room = max_chars - len(_PATHS_HEADING) - 1
-        words = frozenset(told.split())
+        is_told = _make_finder(told)
         for text, found in self._ranked:
-            subject = self._stretch[found.place[0]].subject
             cost = len(text) + 1
+            if cost > room:
+                continue
+            subject = self._subjects[found.place[0]]
             path = is_path(text)
             if not path and subject not in chosen:
                 cost += len(subject) + _ENTRY_CHARS
-            if cost > room or _is_told(text, told, words):
+            if cost > room or is_told(text):
                 continue
             room -= cost
             if path:
@@ -106,7 +111,7 @@ class Excerpts:
             if room < LEAST_LINE:
                 break
         for found in long:
-            group = chosen[self._stretch[found.place[0]].subject]
+            group = chosen[self._subjects[found.place[0]]]
             more = len(found.line.text) - len(group[found.place])
             if more <= room:
                 room -= more
@@ -123,13 +128,20 @@ class Excerpts:
         return [heading, *(group[place] for place in sorted(group) if group[place] not in subject)]
 
 
-def _is_told(line: str, told: str, words: frozenset[str]) -> bool:
-    """Return whether a text with these words contains a line.
+def _make_finder(told: str) -> Callable[[str], bool]:
+    """Return a function that tells whether `told` contains a line.
 
-    All words of the line but the first and the last must be among them, which few lines fulfil and
-    is much faster to check.
+    Most lines are not in it, and searching them would take long. Of a line that is, one of the
+    first pieces is among those into which `told` is cut.
     """
-    return words.issuperset(line.split()[1:-1]) and line in told
+    pieces = {told[start : start + _PIECE] for start in range(0, len(told), _PIECE)}
+    starts = range(_PIECE)
+
+    def is_told(line: str) -> bool:
+        may_be = not pieces.isdisjoint([line[start : start + _PIECE] for start in starts])
+        return may_be and line in told
+
+    return is_told
 
 
 def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Candidate]:

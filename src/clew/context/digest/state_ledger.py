@@ -20,7 +20,7 @@ from clew.context.digest.file_activity import (
     shorten_path,
 )
 from clew.context.digest.git_state import GitState, follow_repository
-from clew.context.digest.search_results import SearchResult, list_searches
+from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
 from clew.context.digest.sections import TextSection, fill_sections
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
@@ -61,7 +61,7 @@ class StateLedger:
     running: Sequence[tuple[EntryId, str]]
     """Background jobs that were not seen to end, with the entry of their start."""
     searches: Sequence[SearchResult]
-    """Newest first; searches in one file come last."""
+    """The newest ones first; searches in one file come last."""
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
@@ -216,7 +216,6 @@ _SHOWN_FILES, _SHOWN_LINES = 6, 4
 _EDITED_SINCE = 3
 _UNCOMMITTED = 8
 _MOST_CONFLICT = 120
-_MOST_SEARCHES = 12
 _SHARES = {
     "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
     "changed": 5.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
@@ -262,7 +261,7 @@ def _make_look_sections(state: StateLedger) -> Iterator[TextSection]:
     heading = f"Files read{_name_root(state)}:"
     yield TextSection(heading, _write_read(state), _SHARES["read"])
     wide = [search for search in state.searches if not search.is_local]
-    useful = sorted(wide, key=lambda search: not search.files)[:_MOST_SEARCHES]
+    useful = sorted(wide, key=lambda search: not search.files)[:MOST_SEARCHES]
     searches = [_write_search(search, state.root) for search in useful]
     yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
