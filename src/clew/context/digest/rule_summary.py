@@ -35,8 +35,9 @@ _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_BESIDE_NOTES = 0.25
-"""Findings and conclusions beside the notes of a model, which tell most of them already."""
+_BESIDE_NOTES, _MOST_BESIDE_NOTES = 0.5, 5_000
+"""Share and characters of findings, and of conclusions, beside the notes of a model, which tell
+many of them already."""
 _TURNS = 0.34
 _FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the third; where words are
@@ -157,6 +158,7 @@ def _prepare_work(
         findings = drop_told(findings, beside[0])
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
+    most_findings = _MOST_BESIDE_NOTES if beside[0] else _MOST_FINDINGS
     most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def write(max_chars: int) -> str:
@@ -164,7 +166,7 @@ def _prepare_work(
         room = max_chars - len(lines[0])
         lines += _write_turns(turns, earlier, room, told=told_share, most_words=most_words)
         room = max_chars - _measure(lines)
-        for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
+        for_findings = int(min(told_share * room * _FINDINGS, most_findings))
         said = "\n".join(lines)
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))

@@ -135,9 +135,17 @@ _NARRATION = re.compile(
     r"^(?:(?:now|ok(?:ay)?|good|great|perfect|next|first|then|so|yes)\b[,.!:]? (?:- )?)*"
     r"(?:let me|let['’]?s|i['’]ll|i will|i['’]m (?:going|using)|i am going|i (?:need|want) to"
     r"|i should|i would|i can see|i see|now|need to|running|check(?:ing)?|looking|reading"
-    r"|searching|if you (?:want|like|prefer)|if useful)\b",
+    r"|searching|if you (?:want|like|prefer)|if useful|the task is|the user (?:wants|asks|asked"
+    r"|is asking|would like))\b",
     re.IGNORECASE,
 )
+_STATEMENT = re.compile(r" := |[!=]= nil\b|\) \{$|\);$|^\}|=> \{$|^(?:if|for|return) .*[({]$")
+"""What a line of code has that was not marked as one, and a sentence has not."""
+_GUESS = re.compile(
+    r"\b(?:likely|might|may be|maybe|perhaps|probably|presumably|i suspect|i think|i guess"
+    r"|could be|seems?|not sure|what if|hmm|wait)\b"
+)
+_GUESS_COST = 1.5
 _INTENTION = re.compile(r"\b(?:i['’]ll|let me|i will)\b")
 _INTENTION_COST = 2.0
 _CODE = re.compile(r"`[^`\n]*`")
@@ -175,7 +183,7 @@ def is_narration(sentence: str) -> bool:
 
 
 def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] | None:
-    """Return the topic of a sentence and how much it says, or None if it only narrates.
+    """Return the topic of a sentence and how much it says, or None if it only narrates or is code.
 
     Args:
         sentence: A sentence or a list item.
@@ -185,8 +193,10 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
         return Topic.OPEN, _QUESTION
     if is_narration(sentence):
         return None
-    names = len(_NAME.findall(sentence))
     prose, lead = _CODE.sub("", sentence.lower()), _CODE.sub("", lead.lower())
+    if _STATEMENT.search(prose):
+        return None
+    names = len(_NAME.findall(sentence))
     cues: Mapping[Topic, Sequence[tuple[float, re.Pattern[str]]]] = _CUES
     if not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
         cues = _FOREIGN_CUES
@@ -199,7 +209,8 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
         weight, topic = max(weight, introduced + 0.5), heading
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
     score += _VALUE_WORTH * min(len(_VALUE.findall(sentence)), _MOST_VALUES)
-    score -= _INTENTION_COST if _INTENTION.search(sentence.lower()) else 0.0
+    score -= _INTENTION_COST if _INTENTION.search(prose) else 0.0
+    score -= _GUESS_COST if _GUESS.search(prose) else 0.0
     return topic, score - 0.0025 * max(0, len(sentence) - _USUAL_CHARS)
 
 

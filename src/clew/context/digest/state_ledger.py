@@ -291,6 +291,9 @@ def _write_git(state: StateLedger) -> Iterator[str]:
         yield f"- changed and not seen in a commit: {_join_some(paths, _UNCOMMITTED)}"
     elif git.commits:
         yield "- no changes since the last commit"
+    for stashed in git.stashes:
+        names = [shorten_path(path, state.root) for path in stashed]
+        yield f"- in the stash: {_join_some(names, _UNCOMMITTED) or 'changes'}"
     yield from _write_pushes(git)
     for place in range(len(git.commits) - 1, -1, -1):
         commit = git.commits[place]
@@ -355,10 +358,12 @@ def _write_refusal(refusal: Refusal) -> str:
 def _write_changed(state: StateLedger, root: str) -> list[str]:
     changed = [file for file in state.files if file.changed_at >= 0]
     changed.sort(key=lambda file: -file.changed_at)
+    undone = {shorten_path(path, state.root): place for path, place in state.git.undone.items()}
     lines = []
     for file in changed:
         facts = [pluralize(file.edits, "edit")] if file.edits else []
         facts += ["created"] * (file.created and not file.deleted) + ["deleted"] * file.deleted
+        facts += ["undone with git"] * (undone.get(file.path, -1) > file.changed_at)
         facts += [f"last #{file.entry_id}"] if file.entry_id > 0 else []
         path = f"{root}/{file.path}" if root and _is_inside(file.path, root) else file.path
         lines.append(f"- {path} ({', '.join(facts)})")

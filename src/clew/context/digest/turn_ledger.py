@@ -238,6 +238,8 @@ _LEAST_PIECE = 12
 _LEAST_TASK = 20
 """Bytes of a request that is more than a greeting."""
 _LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
+_SHORT_REPLY = 40
+"""Characters of a reply that depends on what was asked before it."""
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
@@ -355,8 +357,18 @@ def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
 
 
 def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
-    """Quote the conclusions in at most `room` characters with newlines; newest have priority."""
-    wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    """Quote the conclusions in at most `room` characters with newlines.
+
+    The newest come first, then those that a short reply follows: `yes` or `the second one` says
+    nothing without the question.
+    """
+    newest_first = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    replied = [
+        place
+        for place in newest_first
+        if place + 1 < len(turns) and len(turns[place + 1].request) <= _SHORT_REPLY
+    ]
+    wanted = list(dict.fromkeys([*newest_first[:2], *replied, *newest_first]))
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
         if room < _LEAST_ANSWER:
