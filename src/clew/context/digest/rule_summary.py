@@ -35,7 +35,7 @@ _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_BESIDE_NOTES, _MOST_BESIDE_NOTES = 0.5, 5_000
+_BESIDE_NOTES, _MOST_BESIDE_NOTES = 0.4, 3_750
 """Share and characters of findings, and of conclusions, beside the notes of a model, which tell
 many of them already."""
 _TURNS = 0.34
@@ -47,7 +47,7 @@ _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
-_MOST_NAMES_CHARS = 4_000
+_MOST_NAMES_CHARS = 3_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
 _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
