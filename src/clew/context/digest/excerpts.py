@@ -55,8 +55,10 @@ _BOILERPLATE = re.compile(
     r"(?:for|if|else|elif|while|return|switch|case|break|continue|import|from|use|package|try"
     r"|except|catch|defer|end|var|let|\W)\b|[^\w]*$|.*\berr != nil\b"
 )
-_PIECE = LEAST_LINE // 2
-"""Characters; a line has a whole piece of each text that it occurs in."""
+_PIECE = LEAST_LINE // 3
+"""Characters; a line has whole pieces of each text that it occurs in."""
+_MANY = 100
+"""Lines; fewer are sought one by one."""
 _PATHS_HEADING = "Other paths:"
 _COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
 
@@ -77,7 +79,7 @@ class Excerpts:
     def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
         """Rank the lines of `stretch` that are not in `known`."""
         self._stretch = stretch
-        self._subjects = [passage.subject for passage in stretch]
+        self._subjects: dict[int, str] = {}
         self._ranked = _rank_lines(_collect_lines(stretch, known))
 
     def choose(self, *, max_chars: int, told: str = "") -> list[str]:
@@ -90,12 +92,12 @@ class Excerpts:
         paths: list[str] = []
         long: list[_Candidate] = []
         room = max_chars - len(_PATHS_HEADING) - 1
-        is_told = _make_finder(told)
+        is_told = _make_finder(told) if len(self._ranked) >= _MANY else told.__contains__
         for text, found in self._ranked:
             cost = len(text) + 1
             if cost > room:
                 continue
-            subject = self._subjects[found.place[0]]
+            subject = self._find_subject(found.place[0])
             path = is_path(text)
             if not path and subject not in chosen:
                 cost += len(subject) + _ENTRY_CHARS
@@ -111,7 +113,7 @@ class Excerpts:
             if room < LEAST_LINE:
                 break
         for found in long:
-            group = chosen[self._subjects[found.place[0]]]
+            group = chosen[self._find_subject(found.place[0])]
             more = len(found.line.text) - len(group[found.place])
             if more <= room:
                 room -= more
@@ -120,6 +122,12 @@ class Excerpts:
         for subject, group in sorted(chosen.items(), key=lambda pair: max(pair[1])):
             written += self._write_group(subject, group)
         return written
+
+    def _find_subject(self, where: int) -> str:
+        found = self._subjects.get(where)
+        if found is None:
+            found = self._subjects[where] = self._stretch[where].subject
+        return found
 
     def _write_group(self, subject: str, group: Mapping[tuple[int, int], str]) -> list[str]:
         """Return a heading with the newest entry, and the lines that it does not say itself."""
@@ -131,15 +139,18 @@ class Excerpts:
 def _make_finder(told: str) -> Callable[[str], bool]:
     """Return a function that tells whether `told` contains a line.
 
-    Most lines are not in it, and searching them would take long. Of a line that is, one of the
-    first pieces is among those into which `told` is cut.
+    Most lines are not in it, and searching them would take long. A line that is consists of
+    pieces into which `told` is cut, except for its ends.
     """
     pieces = {told[start : start + _PIECE] for start in range(0, len(told), _PIECE)}
     starts = range(_PIECE)
 
     def is_told(line: str) -> bool:
-        may_be = not pieces.isdisjoint([line[start : start + _PIECE] for start in starts])
-        return may_be and line in told
+        for start in [start for start in starts if line[start : start + _PIECE] in pieces]:
+            inner = range(start + _PIECE, len(line) - _PIECE + 1, _PIECE)
+            if all(line[place : place + _PIECE] in pieces for place in inner):
+                return line in told
+        return False
 
     return is_told
 

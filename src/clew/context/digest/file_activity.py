@@ -54,15 +54,13 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
 def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
     """Yield each path that a step read or changed."""
     for step in steps:
-        for change in step.edits:
-            yield change.path
-        path, _ = step.file_read
-        if path:
-            yield path
+        yield from step.paths
 
 
 def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
-    return files.setdefault(path, FileActivity(path=path))
+    if path not in files:
+        files[path] = FileActivity(path=path)
+    return files[path]
 
 
 _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")

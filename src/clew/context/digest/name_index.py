@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"[0-9a-f]{6,}|\d+")
 _MOST_ALIKE = 4
 """Names that differ in nothing else; more of them tell a reader little."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
-_NEVER_CALLED = 10_000_000
+_NEVER_CALLED = math.log1p(10_000)
 
 
 _NAMES_PER_MARKER = 400
@@ -60,24 +60,28 @@ class NameIndex:
     """
 
     def __init__(self, stretch: Sequence[Passage]) -> None:
-        last: dict[str, int] = {}
-        called: dict[str, int] = {}
+        recency: dict[str, float] = {}
+        called: dict[str, float] = {}
         count: dict[str, int] = {}
         distance = 0
         for passage in reversed(stretch):
             distance += len(passage.text)
-            is_call = passage.source == CALLED
-            for name, times in passage.names.items():
+            names = passage.names
+            if not names:
+                continue
+            age = math.log1p(distance / 1_000)
+            for name, times in names.items():
                 if name in count:
                     count[name] += times
                 else:
-                    count[name], last[name] = times, distance
-                if is_call:
-                    called.setdefault(name, distance)
+                    count[name], recency[name] = times, age
+            if passage.source == CALLED:
+                for name in names:
+                    called.setdefault(name, age)
 
         def rank(name: str) -> float:
-            score = -_RECENCY * math.log1p(last[name] / 1_000)
-            score -= _CALL_RECENCY * math.log1p(called.get(name, _NEVER_CALLED) / 1_000)
+            score = -_RECENCY * recency[name]
+            score -= _CALL_RECENCY * called.get(name, _NEVER_CALLED)
             score += _OFTEN * math.log1p(count[name])
             return -(score + (_FILE if "." in name else 0.0))
 

@@ -6,9 +6,9 @@ does not need goes to the excerpts.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter
 
 from msgspec import Struct
 
@@ -55,7 +55,6 @@ _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
 _FULL = 0.95
-_entry_id = attrgetter("entry_id")
 
 
 class Digest(Struct, frozen=True, kw_only=True):
@@ -198,15 +197,13 @@ def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int],
 
 
 def _write_head(items: Sequence[Item]) -> str:
-    entries = list(map(_entry_id, items))
-    last = max(entries, default=0)
+    entries = sorted([item.entry_id for item in items])
+    last = entries[-1] if entries else 0
     count = pluralize(len(items), "earlier message")
     were = "was" if len(items) == 1 else "were"
     if last <= 0:
         return f"{count} {were} set aside."
-    first = min(entries)
-    if first <= 0:
-        first = min(entry_id for entry_id in entries if entry_id > 0)
+    first = entries[bisect_right(entries, 0)]
     return (
         f"{count} (#{first} to #{last}) {were} set aside. None is lost: each can be read back by "
         f"its number."

@@ -167,6 +167,12 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         """
         return ("", "") if self.failed or not self.answered else _find_read(self)
 
+    @lazy_property
+    def paths(self) -> tuple[str, ...]:
+        """Each path that the step changed or read."""
+        path, _ = self.file_read
+        return (*[change.path for change in self.edits], *([path] if path else ()))
+
     @property
     def changes(self) -> bool:
         """True if the call writes or edits one file."""

@@ -272,15 +272,22 @@ def _write_pairs(requests: Sequence[tuple[str, Turn]], answers: Sequence[str]) -
     """Yield requests and answers; a request that was repeated at once is written once."""
     times = 1
     for place, (line, turn) in enumerate(requests):
-        said = line.removeprefix(turn.request_head)
-        rest = requests[place + 1 : place + 2]
-        again = rest and rest[0][0] == rest[0][1].request_head + said
-        if again and said == turn.request and not answers[place] and not turn.images:
+        answer = answers[place]
+        if not answer and not turn.images and _is_repeated(requests[place : place + 2]):
             times += 1
             continue
         yield f"{line} ({times} times)" if times > 1 else line
         times = 1
-        yield answers[place]
+        yield answer
+
+
+def _is_repeated(requests: Sequence[tuple[str, Turn]]) -> bool:
+    """Return whether the second of two requests is the first one again, which is written whole."""
+    if len(requests) < 2:
+        return False
+    (line, turn), (following, later) = requests
+    said = turn.request
+    return line == turn.request_head + said and following == later.request_head + said
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
