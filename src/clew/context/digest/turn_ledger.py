@@ -358,7 +358,7 @@ def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
     mark = f" … {len(text):,} characters{where} … "
     room = limit - len(mark)
     if room < 20:
-        return text[:limit]
+        return f"{text[: limit - 1]}…"
     head = room * 2 // 3
     return text[:head] + mark + text[len(text) - (room - head) :]
 
