@@ -72,6 +72,19 @@ def test_only_the_newest_failures_are_looked_at() -> None:
     assert len(state_of(*failed).failures) == 24
 
 
+def test_a_check_that_still_fails_says_what_was_fixed() -> None:
+    def fail(*names: str) -> str:
+        return "".join(f"--- FAIL: {name} (0.01s)\n" for name in names)
+
+    text = show(
+        run("go test ./...", fail("TestRead", "TestRead/empty", "TestWrite"), failed=True),
+        edit("/app/read.go"),
+        run("go test -v ./...", fail("TestWrite"), failed=True),
+    )
+
+    assert "go test -v ./...: FAILED (TestWrite; fixed: TestRead/empty); no edits since" in text
+
+
 # What git undoes
 
 

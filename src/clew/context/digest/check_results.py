@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.cleared_results import MARKER
 from clew.context.digest.tool_steps import ToolStep
@@ -69,6 +70,11 @@ class CheckOutput(Struct, frozen=True, dict=True):
             return "no output"
         return quote_success(output)
 
+    @lazy_property
+    def failing(self) -> Sequence[str]:
+        """The names of the tests that failed."""
+        return list_failing(self._text) if self.outcome is Outcome.FAILED else ()
+
 
 def _is_silent(output: str) -> bool:
     return output.strip() in {"", "(Bash completed with no output)", "(no output)"}
@@ -82,6 +88,15 @@ class CheckRun(Struct, frozen=True, kw_only=True):
     output: CheckOutput
     is_quoted: bool
     """False if the output may be that of another check in the same call."""
+    earlier: CheckOutput | None = None
+    """What the same check printed the time before."""
+
+    @property
+    def fixed(self) -> list[str]:
+        """Tests that failed the time before and do not any more, although others do."""
+        now = self.output.failing
+        before = self.earlier.failing if self.earlier is not None and now else ()
+        return [name for name in before if name not in now]
 
     @property
     def outcome(self) -> Outcome:
@@ -226,11 +241,7 @@ _MOST_DETAIL = 420
 
 def quote_failure(output: str) -> str:
     """Quote failing names, the first errors and the counts from the output of a failed check."""
-    names = list(
-        dict.fromkeys(
-            next(filter(None, groups)).strip() for groups in _FAILING_NAME.findall(output)
-        )
-    )
+    names = list_failing(output)
     parts = [", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")]
     errors = list(dict.fromkeys(one_line(line, 200) for line in _find_errors(output)))
     errors = [line for line in errors if not line.endswith("ERROR task failed")] or errors
@@ -243,6 +254,14 @@ def quote_failure(output: str) -> str:
         lines = [line for line in output.splitlines() if line.strip()]
         told = lines[-1] if lines else ""
     return one_line(told, _MOST_DETAIL)
+
+
+def list_failing(output: str) -> list[str]:
+    """Return the names of the tests that failed; not of one whose parts are named."""
+    found = (next(filter(None, groups)).strip() for groups in _FAILING_NAME.findall(output))
+    names = list(dict.fromkeys(found))
+    wholes = {name.rpartition("/")[0] for name in names}
+    return [name for name in names if name not in wholes]
 
 
 def _find_errors(output: str) -> list[str]:
@@ -281,8 +300,8 @@ def keep_latest(runs: Iterable[CheckRun]) -> list[CheckRun]:
     latest: dict[str, CheckRun] = {}
     for run in runs:
         key = _OUTPUT_FLAGS.sub("", run.command)
-        latest.pop(key, None)
-        latest[key] = run
+        earlier = latest.pop(key, None)
+        latest[key] = replace(run, earlier=earlier.output) if earlier is not None else run
     wide: dict[str, CheckRun] = {}
     narrow: list[CheckRun] = []
     passed: Counter[str] = Counter()

@@ -213,7 +213,7 @@ def _list_commands(newest_first: Iterable[ToolStep]) -> list[tuple[EntryId, str]
 
 _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
-_EDITED_SINCE = 3
+_EDITED_SINCE, _FIXED = 3, 4
 _UNCOMMITTED = 8
 _MOST_CONFLICT = 120
 _SHARES = {
@@ -328,7 +328,8 @@ def _write_checks(state: StateLedger) -> list[str]:
         key=lambda file: -file.changed_at,
     )
     for run in state.checks:
-        detail = f" ({run.detail})" if run.detail else ""
+        fixed = f"; fixed: {_join_some(run.fixed, _FIXED)}" if run.fixed else ""
+        detail = f" ({run.detail}{fixed})" if run.detail else ""
         edited = [file.path for file in changed if file.changed_at > run.place]
         since = "; no edits since" if changed else ""
         if edited:
