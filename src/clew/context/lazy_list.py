@@ -157,6 +157,11 @@ class Memo:
     __hash__ = None  # type: ignore[assignment]
 
 
+def set_known(instance: object, **values: object) -> None:
+    """Set lazy properties of an instance whose values are known already."""
+    instance.__dict__.update(values)
+
+
 class lazy_property(Generic[_T]):  # noqa: N801 - named like `property`
     """A property that is computed on first access, for classes whose instances have a `__dict__`.
 

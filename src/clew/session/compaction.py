@@ -186,12 +186,15 @@ def _choose_tier(state: SessionState, order: _Order) -> Tier:
             f" {pace.refills + 1} compactions in a row, so the run was stopped. {load}",
             state=context,
         )
-    if pace.calls is not None and pace.is_refilling and not pace.warned:
+    if (pace.is_refilling or pace.is_crowded) and not pace.warned:
         state.pace = pace.add_warning()
+        again = f"was full again after {pluralize(pace.calls or 0, 'call')}"
+        little = f"gained little room in {pluralize(pace.small_gains, 'compaction')}"
+        happened = again if pace.is_refilling else little
         state.emit(
             Warned(
-                f"the window of {context.max_tokens:,} tokens was full again after"
-                f" {pluralize(pace.calls, 'call')}, so rules write most summaries for now. {load}"
+                f"the window of {context.max_tokens:,} tokens {happened},"
+                f" so rules write most summaries for now. {load}"
             )
         )
     return tier

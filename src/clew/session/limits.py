@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from clew.context.view import View
 from clew.core.errors import BudgetReached, ConfigError
@@ -51,6 +52,26 @@ class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
                 f" ${self.budget - spent.usd:.4f} of the budget of ${self.budget:.2f} is left."
                 " Raise the budget or compact the conversation to continue; nothing is lost."
             )
+
+    def limit_output(
+        self, left: float, *, provider: str, model: str, expected: Usage, most: int
+    ) -> int:
+        """Return how many tokens of an answer the rest of a budget pays for: 1 to `most`.
+
+        A provider stops the answer there, so that one long answer cannot exceed the budget.
+
+        Args:
+            left: US dollars that may still be spent.
+            provider: The provider's name.
+            model: The model to call.
+            expected: The tokens that the call is likely to take.
+            most: The tokens that the model may write without a budget.
+        """
+        without = self.cost(replace(expected, output_tokens=0), provider=provider, model=model)
+        longest = self.cost(replace(expected, output_tokens=most), provider=provider, model=model)
+        if without is None or longest is None or longest <= without:
+            return most
+        return max(1, min(most, int(most * (left - without) / (longest - without))))
 
 
 class SharedBudget:
