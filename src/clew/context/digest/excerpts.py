@@ -92,11 +92,9 @@ class Excerpts:
         paths: list[str] = []
         long: list[_Candidate] = []
         room = max_chars - len(_PATHS_HEADING) - 1
-        is_told = _make_finder(told) if len(self._ranked) >= _MANY else told.__contains__
+        is_told = _make_finder(told, lines=len(self._ranked))
         for text, found in self._ranked:
             cost = len(text) + 1
-            if cost > room:
-                continue
             subject = self._find_subject(found.place[0])
             path = is_path(text)
             if not path and subject not in chosen:
@@ -136,12 +134,14 @@ class Excerpts:
         return [heading, *(group[place] for place in sorted(group) if group[place] not in subject)]
 
 
-def _make_finder(told: str) -> Callable[[str], bool]:
-    """Return a function that tells whether `told` contains a line.
+def _make_finder(told: str, *, lines: int) -> Callable[[str], bool]:
+    """Return a function that tells whether `told` contains a line; it is called for `lines`.
 
-    Most lines are not in it, and searching them would take long. A line that is consists of
-    pieces into which `told` is cut, except for its ends.
+    Most lines are not in it, and searching many of them would take long. A line that is consists
+    of pieces into which `told` is cut, except for its ends.
     """
+    if lines < _MANY:
+        return told.__contains__
     pieces = {told[start : start + _PIECE] for start in range(0, len(told), _PIECE)}
     starts = range(_PIECE)
 
@@ -179,7 +179,7 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
                     kind,
                     text in replaced,
                 )
-            else:
+            elif not seen.sources & kind:
                 seen.sources |= kind
         distance += len(passage.text) + 1
     return lines

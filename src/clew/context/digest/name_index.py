@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Container, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -47,6 +48,11 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     )
 
 
+@lru_cache(maxsize=1 << 13)
+def _is_marked(name: str) -> bool:
+    return _MARKED.search(name) is not None
+
+
 class NameIndex:
     """The names of some passages, ranked once; any number of them can be chosen.
 
@@ -80,15 +86,8 @@ class NameIndex:
             score += _OFTEN * math.log1p(count[name])
             return -(score + (_FILE if "." in name else 0.0))
 
-        self._ranked = sorted(
-            (
-                name
-                for name in count
-                if (_MARKED.search(name) and not name.isdecimal())
-                or (name in called and name.isdecimal())
-            ),
-            key=rank,
-        )
+        listed = [name for name in count if name in called or not name.isdecimal()]
+        self._ranked = sorted(filter(_is_marked, listed), key=rank)
         self.chars = sum(len(name) + 2 for name in self._ranked)
         """What all of them take, joined with a comma and a space."""
 

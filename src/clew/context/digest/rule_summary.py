@@ -53,6 +53,7 @@ _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
 _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
+_USER = str(Role.USER)
 _FULL = 0.95
 
 
@@ -142,9 +143,9 @@ def _prepare_work(
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
     leaving, visible_texts = history.read_texts(recent, staying)
-    stretch = [one for one in join_passages(leaving) if one.label != Role.USER]
+    stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
-    excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
+    excerpts = Excerpts(stretch, known=set(chain.from_iterable(one.line_texts for one in shown)))
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}

@@ -113,10 +113,7 @@ _UNSPACED_WORDS: dict[Topic, str] = {
 }
 """Cues of scripts in which words are not separated."""
 _CUES = {
-    topic: tuple(
-        (weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])"))
-        for weight, words in cues
-    )
+    topic: tuple((weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])")) for weight, words in cues)
     for topic, cues in _CUE_WORDS.items()
 }
 _FOREIGN_CUES = {
