@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from clew.context.digest.passages import (
     CALLED,
     Passage,
-    find_names,
+    collect_names,
     render_text,
     split_passages,
 )
@@ -35,7 +35,7 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     """
     cleared = {marker.entry_id for marker in markers}
     kept = render_text(item for item in items if item.entry_id not in cleared)
-    seen = set(find_names(kept))
+    seen = collect_names(kept)
     added: dict[EntryId, str] = {}
     for item in reversed(items):
         if item.entry_id in cleared:

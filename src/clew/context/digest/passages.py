@@ -296,4 +296,4 @@ def _read_token(token: str) -> Sequence[str]:
         return ()
     if token.isascii() and token.isidentifier():
         return (token,) if len(token) >= _LEAST_IDENTIFIER or _HASH.fullmatch(token) else ()
-    return tuple(_NAME.findall(token))
+    return tuple(find_names(token))
