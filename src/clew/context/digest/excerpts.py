@@ -76,11 +76,15 @@ class _Candidate(Struct, gc=False):
 class Excerpts:
     """The lines of some passages, ranked once; any number of them can be chosen."""
 
-    def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
-        """Rank the lines of `stretch` that are not in `known`."""
+    def __init__(
+        self, stretch: Sequence[Passage], *, known: Container[str] = (), told: str = ""
+    ) -> None:
+        """Rank the lines of `stretch` that are not in `known` and that `told` does not contain."""
         self._stretch = stretch
         self._subjects: dict[int, str] = {}
-        self._ranked = _rank_lines(_collect_lines(stretch, known))
+        ranked = _rank_lines(_collect_lines(stretch, known))
+        is_told = _make_finder(told, lines=len(ranked))
+        self._ranked = [line for line in ranked if not is_told(line[0])]
 
     def choose(self, *, max_chars: int, told: str = "") -> list[str]:
         """Quote the best lines that `told` does not contain, under their files or calls.

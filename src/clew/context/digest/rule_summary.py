@@ -145,13 +145,16 @@ def _prepare_work(
     leaving, visible_texts = history.read_texts(recent, staying)
     stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
-    excerpts = Excerpts(stretch, known=set(chain.from_iterable(one.line_texts for one in shown)))
+    state = history.state.gather_state()
+    excerpts = Excerpts(
+        stretch,
+        known=set(chain.from_iterable(one.line_texts for one in shown)),
+        told="\n".join(state.changed_files.lines),
+    )
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    state = history.state.gather_state()
-    changed = "\n".join(state.changed_files.lines)
     findings = rank_statements([text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
@@ -173,7 +176,7 @@ def _prepare_work(
         for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
+        quoted = excerpts.choose(max_chars=for_excerpts, told=body)
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
         names = index.choose(max_chars=left, known=known_names | collect_names(body))
