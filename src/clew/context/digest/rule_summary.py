@@ -146,11 +146,9 @@ def _prepare_work(
     stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
     state = history.state.gather_state()
-    excerpts = Excerpts(
-        stretch,
-        known=set(chain.from_iterable(one.line_texts for one in shown)),
-        told="\n".join(state.changed_files.lines),
-    )
+    known_lines = set(chain.from_iterable(one.line_texts for one in shown))
+    changed = "\n".join(state.changed_files.lines)
+    excerpts = Excerpts(stretch, known=known_lines, told=changed)
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
