@@ -382,9 +382,11 @@ def test_shortening_only_the_summary_is_not_worth_a_call() -> None:
 def test_messages_that_one_entry_inserted_leave_together() -> None:
     view = fold(entries_of(added(user("go"), assistant("done"))))
     talk = tuple(make(f"{n} {'word ' * 60}") for n in range(8) for make in (user, assistant))
-    plan = Reduce(dropped=tuple(view.items))
+    everything = Reduce(dropped=tuple(view.items))
     summary = WrittenSummary(text="earlier", author="rules")
-    body = build_compaction(view, plan, summary, trigger="auto", strategy="custom", inserted=talk)
+    body = build_compaction(
+        view, everything, summary, trigger="auto", strategy="custom", inserted=talk
+    )
     view = view.apply(entry_of(body)).apply(entry_of(MessageAdded(message=user("next")), 901))
 
     plan = Tiered().plan(view, BUDGET)
