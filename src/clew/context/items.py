@@ -150,7 +150,7 @@ class Tally(Struct, gc=False):
                 self.outgoing -= 1
             elif kind is not _TOOL_RESULT:
                 asked, waiting = waiting, item.asks
-                if asked or len(waiting) > len(set(waiting)):
+                if asked or (len(waiting) > 1 and len(waiting) > len(set(waiting))):
                     self.is_matched = False
             elif waiting and item.answers == waiting:
                 waiting = ()
