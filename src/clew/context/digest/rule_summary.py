@@ -54,6 +54,7 @@ _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
 _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
+_USER = str(Role.USER)
 _FULL = 0.95
 
 
@@ -143,15 +144,16 @@ def _prepare_work(
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
     leaving, visible_texts = history.read_texts(recent, staying)
-    stretch = [one for one in join_passages(leaving) if one.label != Role.USER]
+    stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
-    excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
+    state = history.state.gather_state()
+    known_lines = set(chain.from_iterable(one.line_texts for one in shown))
+    changed = "\n".join(state.changed_files.lines)
+    excerpts = Excerpts(stretch, known=known_lines, told=changed)
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    state = history.state.gather_state()
-    changed = "\n".join(state.changed_files.lines)
     findings = rank_statements([text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
@@ -174,7 +176,7 @@ def _prepare_work(
         for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
+        quoted = excerpts.choose(max_chars=for_excerpts, told=body)
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
         names = index.choose(max_chars=left, known=known_names | collect_names(body))

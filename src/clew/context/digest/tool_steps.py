@@ -97,13 +97,11 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         except msgspec.DecodeError:
             return {}
 
-    @property
+    @lazy_property
     def command(self) -> str:
         """The shell command, or an empty string if this is no shell call."""
-        return self._shell_command if self.name in _SHELLS else ""
-
-    @lazy_property
-    def _shell_command(self) -> str:
+        if self.name not in _SHELLS:
+            return ""
         found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
         if isinstance(found, list):
             words = [str(word) for word in found]

@@ -98,10 +98,11 @@ class TurnLog:
 
     def extend(self, items: Iterable[Item]) -> None:
         """Continue the conversation."""
+        answers = self._answers
         for item in items:
             kind = item.kind
             if kind is _ASSISTANT:
-                self._answers.append(item)
+                answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
                     if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
@@ -123,7 +124,7 @@ class TurnLog:
     def _add_message(self, item: Item) -> None:
         turns, text, parts = self._turns, item.message.text, item.message.parts
         request = find_request(text)
-        images = sum(isinstance(part, Image | File) for part in parts) if len(parts) > 1 else 0
+        images = sum([isinstance(part, Image | File) for part in parts]) if len(parts) > 1 else 0
         if turns and is_interruption(text):
             turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
         if not request and not images:
@@ -257,9 +258,9 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     them and gives their entries.
     """
     limits = _limit_requests(turns, max_chars)
-    kept = [place for place, limit in enumerate(limits) if limit]
-    quoted = [turns[place] for place in kept]
-    requests = [_write_request(turns[place], limits[place]) for place in kept]
+    kept = [(turn, limit) for turn, limit in zip(turns, limits, strict=True) if limit]
+    quoted = [turn for turn, _ in kept]
+    requests = [turn.request_head + _cut_request(turn, limit) for turn, limit in kept]
     omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
     room = max_chars - sum(map(len, requests)) - len(requests) - len(omission)
     answers = _quote_answers(quoted, room)
@@ -347,14 +348,11 @@ def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
     return list(dict.fromkeys(order))
 
 
-def _write_request(turn: Turn, limit: int) -> str:
-    if len(turn.request) <= limit:
-        return turn.request_head + turn.request
-    return turn.request_head + _cut_middle(turn.request, limit, turn.entry_id)
-
-
-def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
-    where = f"; #{entry_id} has them" if entry_id > 0 else ""
+def _cut_request(turn: Turn, limit: int) -> str:
+    text = turn.request
+    if len(text) <= limit:
+        return text
+    where = f"; #{turn.entry_id} has them" if turn.entry_id > 0 else ""
     mark = f" … {len(text):,} characters{where} … "
     room = limit - len(mark)
     if room < 20:
