@@ -109,6 +109,27 @@ async def finds_names_and_phrases(store: Store) -> None:
     assert await _ids(store, "算機") == [8]
 
 
+async def finds_words_of_any_script(store: Store) -> None:
+    """A word is found as it was written, and without its accents, ligatures and case."""
+    await store.create(a_record("a"))
+    written = {
+        "Die Straße und ihre Größe": "Straße strasse Größe grösse GROSSE",
+        "Der Fußgänger ist groß": "Fußgänger fussganger groß gross",
+        "ﬁle with a ligature…": "ﬁle file ligature",
+        "İstanbul is a city": "İstanbul istanbul ISTANBUL",
+        "ΣΊΣΥΦΟΣ pushes a stone": "ΣΊΣΥΦΟΣ Σίσυφος σισυφος",
+        "ＡＢＣ１２３ is wide, ｶﾞﾗｽ is narrow": "ＡＢＣ１２３ abc123 ｶﾞﾗｽ ガラス",
+        "a cafe\u0301 and a 3½-inch disk": "cafe\u0301 café cafe 3½",
+        "한글은 decomposed \u1112\u1161\u11ab\u1100\u116e\u11a8": "한글은 한국",
+        "計算機の設定も更新した。": "計算機 設定 更新",
+    }
+    await store.append(A, _entries([user(text) for text in written]))
+
+    for number, words in enumerate(written.values(), 1):
+        for word in words.split():
+            assert number in await _ids(store, word), word
+
+
 async def filters(store: Store) -> None:
     """Filters by role, tool, file and time hold for every hit."""
     await _talk(store)
@@ -177,6 +198,7 @@ RECALL_CHECKS: tuple[StoreCheck, ...] = (
     chooses_the_best_of_many,
     finds_a_call_with_its_result,
     finds_names_and_phrases,
+    finds_words_of_any_script,
     filters,
     ignores_boilerplate,
     folds_near_identical_texts,

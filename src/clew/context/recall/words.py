@@ -65,10 +65,15 @@ def matches(terms: Collection[str], words: Collection[str]) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return `text` without differences of case and accents."""
+    """Return `text` without differences of case, accents, width and ligatures.
+
+    The words of an index and of a query are folded like this. `FoldedText` folds a whole text in
+    the same way and knows the offsets.
+    """
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    compatible = unicodedata.normalize("NFKC", text)
+    decomposed = unicodedata.normalize("NFKD", compatible.casefold())
     bare = "".join(char for char in decomposed if not unicodedata.combining(char))
     return unicodedata.normalize("NFC", bare)
 
@@ -86,7 +91,7 @@ def _expand(raw: str, *, query: bool) -> Iterator[str]:
             yield from parts
     elif _patterns()[1].match(folded := fold(raw)):
         yield from _pairs(folded, query=query)
-    else:
+    elif folded:
         yield folded[:_LONGEST]
 
 
