@@ -109,6 +109,21 @@ async def finds_names_and_phrases(store: Store) -> None:
     assert await _ids(store, "算機") == [8]
 
 
+async def finds_versions_and_inner_names(store: Store) -> None:
+    """A version is found with or without its `v`, a name by the words that it ends with."""
+    await store.create(a_record("a"))
+    others = [f"release {number}.3.1" for number in range(10, 40)]
+    texts = ["Release v2.3.1-rc4 broke", "now 2.4.0", "getUserName()", "getHTTPResponseCode()"]
+    await store.append(A, _entries([user(text) for text in (*texts, "the username", *others)]))
+
+    for query in ("2.3.1", "2.3.1-rc4", "v2.3.1", "V2.3.1-RC4"):
+        assert (await _ids(store, query))[:1] == [1], query
+    assert (await _ids(store, "2.4.0"))[:1] == (await _ids(store, "v2.4"))[:1] == [2]
+    assert await _ids(store, "username") == [5, 3]
+    assert (await _ids(store, "responsecode")) == (await _ids(store, "HTTPResponse")) == [4]
+    assert (await _ids(store, "setUserName"))[:2] == [5, 3]
+
+
 async def finds_words_of_any_script(store: Store) -> None:
     """A word is found as it was written, and without its accents, ligatures and case."""
     await store.create(a_record("a"))
@@ -139,6 +154,9 @@ async def filters(store: Store) -> None:
     assert await _ids(store, "file:login.py") == [7, 5]
     assert await _ids(store, "file:auth/login.py ttl tool:Edit") == [7]
     assert await _ids(store, "file:other/login.py") == []
+    assert await _ids(store, "file:*.py ttl tool:Edit") == [7]
+    assert await _ids(store, "file:auth/*.py") == await _ids(store, "file:LOG") == [7, 5]
+    assert await _ids(store, "file:*.rs") == await _ids(store, "file:src") == []
     assert await _ids(store, "role:user until:1970-01-01T00:16:45") == [1]
     assert await _ids(store, "role:user since:1970-01-01T00:16:45") == [9]
 
@@ -198,6 +216,7 @@ RECALL_CHECKS: tuple[StoreCheck, ...] = (
     chooses_the_best_of_many,
     finds_a_call_with_its_result,
     finds_names_and_phrases,
+    finds_versions_and_inner_names,
     finds_words_of_any_script,
     filters,
     ignores_boilerplate,

@@ -70,10 +70,19 @@ def make_mark(kind: str, value: str) -> str:
     return _MARKS[kind] + _NOT_WORD.sub(_JOINER, name.lower())
 
 
-def required_words(query: RecallQuery) -> tuple[str, ...]:
-    """Return the patterns that every entry must match: filters and the words of phrases."""
+def required_words(query: RecallQuery, *, any_file: bool = False) -> tuple[str, ...]:
+    """Return the patterns that every entry must match: filters and the words of phrases.
+
+    Args:
+        query: What is looked for.
+        any_file: Let entries with any file pass, because their paths are compared afterwards.
+    """
     filters = [(kind, getattr(query, kind)) for kind in _MARKS]
-    marks = [make_mark(kind, value) for kind, value in filters if value]
+    marks = [
+        f"{_MARKS[kind]}*" if any_file and kind == "file" else make_mark(kind, value)
+        for kind, value in filters
+        if value
+    ]
     words = [
         term if term.isascii() else f"{term}*"
         for phrase in query.phrases

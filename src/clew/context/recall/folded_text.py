@@ -34,9 +34,11 @@ class FoldedText:
         return self._origins[part] + start - self._starts[part]
 
     def starts_word(self, start: int) -> bool:
-        """Return whether a word, or a part of a mixed-case name, starts at a place."""
+        """Return whether a word, a part of a mixed-case name or the number of `v2` starts here."""
         if start == 0 or not self.text[start - 1].isalnum():
             return True
+        if self.text[start - 1] == "v" and self.text[start].isdigit():
+            return start == 1 or not self.text[start - 2].isalnum()
         place, original = self.find_origin(start), self._original
         if len(self._starts) > 1 and place == self.find_origin(start - 1):
             return False

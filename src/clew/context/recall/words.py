@@ -1,15 +1,15 @@
 """Split text into the words by which a search finds it, the same in every store.
 
-Case and accents do not matter. An identifier such as `getUserName` counts as a whole and by its
-parts; paths and `snake_case` names count by their parts, and a query for one is checked against
-the text. Scripts without spaces between words are split into overlapping pairs of characters, so
-any two or more characters in a row can be found.
+Case and accents do not matter. An identifier such as `getUserName` counts as a whole, by its
+parts and by its end `username`; paths and `snake_case` names count by their parts, and a query for
+one is checked against the text. Scripts without spaces between words are split into overlapping
+pairs of characters, so any two or more characters in a row can be found.
 """
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 _LONGEST = 40
@@ -59,6 +59,11 @@ def split_parts(word: str) -> list[str]:
     return [fold(part) for part in parts if 1 < len(parts) <= _MOST_PARTS] or [fold(word)]
 
 
+def join_parts(parts: Sequence[str]) -> list[str]:
+    """Return the ends of a name by which it is found as well: `username` for `getUserName`."""
+    return ["".join(parts[start:]) for start in range(1, len(parts) - 1)]
+
+
 def matches(terms: Collection[str], words: Collection[str]) -> bool:
     """Return whether each term is a prefix of one of the words."""
     return all(any(word.startswith(term) for word in words) for term in terms)
@@ -89,6 +94,7 @@ def _expand(raw: str, *, query: bool) -> Iterator[str]:
         yield raw.lower()[:_LONGEST]
         if not (query or raw.islower() or raw.isupper()) and len(parts := split_parts(raw)) > 1:
             yield from parts
+            yield from join_parts(parts)
     elif _patterns()[1].match(folded := fold(raw)):
         yield from _pairs(folded, query=query)
     elif folded:
