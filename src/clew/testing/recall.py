@@ -157,8 +157,15 @@ async def filters(store: Store) -> None:
     assert await _ids(store, "file:*.py ttl tool:Edit") == [7]
     assert await _ids(store, "file:auth/*.py") == await _ids(store, "file:LOG") == [7, 5]
     assert await _ids(store, "file:*.rs") == await _ids(store, "file:src") == []
+    refused = tool_result(_RUN, "Permission denied: the user said no: use nox.", failed=True)
+    quoted = tool_result(_RUN, "Permission denied: the user said no: use tox.")
+    await store.append(A, _entries([refused, quoted], start=10))
+    assert [hit.unit.text for hit in await _find(store, "nox role:user")] == ["use nox."]
+    assert await _ids(store, "role:user") == [10, 9, 1]
+    assert await _ids(store, "tox role:user") == []
+    assert await _ids(store, "nox") == [10]
     assert await _ids(store, "role:user until:1970-01-01T00:16:45") == [1]
-    assert await _ids(store, "role:user since:1970-01-01T00:16:45") == [9]
+    assert await _ids(store, "role:user since:1970-01-01T00:16:45") == [10, 9]
 
 
 async def ignores_boilerplate(store: Store) -> None:

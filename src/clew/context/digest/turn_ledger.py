@@ -12,10 +12,10 @@ from itertools import chain, zip_longest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.tool_steps import may_quote_user
-from clew.context.digest.user_words import find_answer, find_request, is_interruption, is_rule
+from clew.context.digest.user_words import find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
+from clew.context.user_answers import find_answer
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
@@ -104,8 +104,8 @@ class TurnLog:
                 self._answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
-                        self._add_answer(item.entry_id, find_answer(part.text))
+                    if type(part) is ToolResult:
+                        self._add_answer(item.entry_id, find_answer(part))
             elif kind is _USER:
                 self._conclude()
                 self._add_message(item)

@@ -25,9 +25,10 @@ from clew.context.recall.occurrences import (
     list_terms,
 )
 from clew.context.recall.query import RecallQuery, Term, widen
-from clew.context.recall.units import ReadEntry, Unit, read_units
+from clew.context.recall.units import ReadEntry, Unit, read_units, read_user_words
 from clew.core.entries import Entry
 from clew.core.ids import EntryId, SessionId
+from clew.core.messages import Role
 
 Group: TypeAlias = tuple[tuple[str, ...], int]
 """Words that belong together, and how many entries contain all of them."""
@@ -139,6 +140,7 @@ class _Ranking:
         self._index, self._query = index, query
         # Without a file of that name, the filter is a pattern or a part of a name.
         self._any_file = bool(query.file) and not index.count((make_mark("file", query.file),))
+        self._read_units = read_user_words if query.role == Role.USER else read_units
         self._matcher = Matcher(query)
         self._found: dict[int, Sequence[Occurrence]] = {}
         """Where words occur, by the identity of the unit, which the hit keeps alive."""
@@ -181,7 +183,7 @@ class _Ranking:
         units: dict[tuple[int, int, str], Hit] = {}
         for session, entry_id in self._candidates(limit):
             read = _reader(self._index, session)
-            for unit in read_units(entry_id, read):
+            for unit in self._read_units(entry_id, read):
                 key = (session, unit.entry_id, unit.call.call_id if unit.call else "")
                 if key in units or {unit.entry_id, unit.called_in} & skip:
                     continue
