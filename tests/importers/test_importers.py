@@ -745,6 +745,19 @@ def test_a_codex_compaction_lists_the_kept_messages() -> None:
     assert problems(render(fold(build_journal(session)))) == []
 
 
+async def test_a_session_is_listed_by_the_first_words_of_the_user() -> None:
+    store = MemoryStore()
+    context = "<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"
+    rules = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>"
+    rollout = [cx("session_meta", id="x", cwd="/work"), speech("user", rules)]
+    rollout += [speech("user", context), speech("user", "Fix the login"), speech("assistant", "ok")]
+    rollout += [speech("user", "<turn_aborted>\nstopped\n</turn_aborted>")]
+
+    record = await store.record(await import_session(store, codex.parse(lines(*rollout))))
+
+    assert (record.title, record.last_words) == ("Fix the login", "ok")
+
+
 def test_forks_and_sub_agents_are_noted() -> None:
     meta = cx(
         "session_meta", id="x2", forked_from_id="x1", source={"subagent": "review"}, cwd="/work"
