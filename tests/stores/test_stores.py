@@ -89,6 +89,7 @@ async def test_a_search_finds_what_another_store_appended_and_did_not_index_yet(
 
 
 @pytest.mark.req("STO-4")
+@pytest.mark.slow("starts a process")
 async def test_a_second_process_is_told_who_writes(place: str, stores: tuple[Store, Store]) -> None:
     store, _ = stores
     await store.create(RECORD)
