@@ -27,7 +27,7 @@ from clew.context.recall.folded_text import FoldedText
 from clew.context.recall.occurrences import Matcher, cut_snippets, excerpt_around
 from clew.context.recall.query import RecallQuery, parse_query, parse_time, stem
 from clew.context.recall.search import Found, Hit
-from clew.context.recall.units import Unit, read_units
+from clew.context.recall.units import Unit, read_units, read_user_words
 from clew.context.recall.word_index import WordIndex, search_entries
 from clew.context.recall.words import fold, split_terms
 from clew.core.context_state import LossReport
@@ -228,6 +228,32 @@ def test_a_passage_is_cut_where_the_word_is_behind_letters_that_fold_to_more() -
     assert [one.text.count("the Maßstab is 3") for one in hit.snippets] == [1]
     assert all(text[one.offset :].startswith(one.text) for one in hit.snippets)
     assert find(talk(user(text)), "aßstab") == find(talk(user("ßtrich ﬁx")), "strich ix") == []
+
+
+@pytest.mark.parametrize("query", ["2.3.1", "2.3.1-rc4", "v2.3.1", "V2.3"])
+def test_a_version_is_found_with_and_without_its_letter(query: str) -> None:
+    entries = talk(user("v2 is out"), user("Release v2.3.1-rc4 broke"), user("dev2.3.1 12.3.1"))
+
+    assert find(entries, query)[0] == 2
+
+
+def test_what_the_user_said_in_a_result_is_found_with_their_role() -> None:
+    run = call("Bash", '{"command":"tox"}')
+    refused = result_of(run, "Permission denied: the user said no: use nox.", failed=True)
+    noted = [Noted(topic="t", text="nox"), MessageAdded(message=refused), SETUP]
+    entries = entries_of([MessageAdded(message=user("go")), *noted])
+
+    assert find(entries, "nox role:user") == [3]
+    assert find(entries, "role:user") == [3, 1]
+    assert find(entries, "role:tool nox") == [3]
+    assert read_user_words(2, reader(entries).get) == read_user_words(9, reader(entries).get) == []
+
+
+def test_a_file_is_found_by_a_pattern_or_a_part_of_its_name() -> None:
+    entries = talk(assistant(READ), result_of(READ, "short"))
+
+    assert find(entries, "file:*.txt") == find(entries, "file:OTE") == find(entries, "short") == [2]
+    assert find(entries, "file:*.py") == find(entries, "file:short") == []
 
 
 def test_a_session_can_be_removed_from_an_index() -> None:
