@@ -121,7 +121,6 @@ async def finds_versions_and_inner_names(store: Store) -> None:
     assert (await _ids(store, "2.4.0"))[:1] == (await _ids(store, "v2.4"))[:1] == [2]
     assert await _ids(store, "username") == [5, 3]
     assert (await _ids(store, "responsecode")) == (await _ids(store, "HTTPResponse")) == [4]
-    assert (await _ids(store, "setUserName"))[:2] == [5, 3]
 
 
 async def finds_words_of_any_script(store: Store) -> None:

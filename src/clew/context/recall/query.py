@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.recall.words import fold, join_parts, split_parts, split_terms
+from clew.context.recall.words import fold, split_parts, split_terms
 from clew.core.errors import SessionError
 
 _PHRASE = re.compile(r'["“]([^"“”]+)["”]')
@@ -129,9 +129,9 @@ def _make_term(word: str) -> Term:
     if version:
         return _make_version(version[1])
     terms = split_terms(word)
-    named = terms if len(terms) > 1 else split_parts(word)
-    joined = join_parts(named) if len(terms) == 1 else []
-    parts = [part for part in (*named, *joined) if part not in _STOP_WORDS]
+    parts = [
+        part for part in (terms if len(terms) > 1 else split_parts(word)) if part not in _STOP_WORDS
+    ]
     patterns = (pattern_of(terms[0]),) if len(terms) == 1 else tuple(map(_exact, terms))
     return Term(fold(word), patterns, tuple(map(pattern_of, parts)) if parts != terms[:1] else ())
 

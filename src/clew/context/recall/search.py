@@ -38,8 +38,10 @@ _CANDIDATES = 28
 """How many entries are read."""
 _PROPOSED = 128
 """How many entries an index proposes; their words decide which are read."""
-_CHECKED_CANDIDATES = (80, 1_000)
-"""Phrases and parts of file names are checked in the text: of these; if none has them, of more."""
+_PHRASE_CANDIDATES = (80, 1_000)
+"""Exact phrases are checked in the text: of these, and if none has them, of more."""
+_FILE_CANDIDATES = (80, 400)
+"""The same for parts of file names, which are common."""
 _COMMON = 1_500
 """Words in more entries than this find nothing by themselves, if there are rarer ones."""
 _K1, _B = 1.2, 0.4
@@ -172,8 +174,8 @@ class _Ranking:
 
     def hits(self, skip: frozenset[int], wanted: int) -> list[Hit]:
         """Return the scored units of the candidates, the best first: of `wanted` ones or more."""
-        is_checked = self._query.phrases or self._any_file
-        for limit in _CHECKED_CANDIDATES if is_checked else (_CANDIDATES,):
+        limits = _PHRASE_CANDIDATES if self._query.phrases else (_CANDIDATES,)
+        for limit in _FILE_CANDIDATES if self._any_file else limits:
             hits = sorted(self._find(max(limit, wanted), skip), key=self._order)
             if hits:
                 return [hit for hit in hits if hit.score >= _WEAK * hits[0].score]

@@ -9,7 +9,7 @@ pairs of characters, so any two or more characters in a row can be found.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 _LONGEST = 40
@@ -59,11 +59,6 @@ def split_parts(word: str) -> list[str]:
     return [fold(part) for part in parts if 1 < len(parts) <= _MOST_PARTS] or [fold(word)]
 
 
-def join_parts(parts: Sequence[str]) -> list[str]:
-    """Return the ends of a name by which it is found as well: `username` for `getUserName`."""
-    return ["".join(parts[start:]) for start in range(1, len(parts) - 1)]
-
-
 def matches(terms: Collection[str], words: Collection[str]) -> bool:
     """Return whether each term is a prefix of one of the words."""
     return all(any(word.startswith(term) for word in words) for term in terms)
@@ -94,7 +89,8 @@ def _expand(raw: str, *, query: bool) -> Iterator[str]:
         yield raw.lower()[:_LONGEST]
         if not (query or raw.islower() or raw.isupper()) and len(parts := split_parts(raw)) > 1:
             yield from parts
-            yield from join_parts(parts)
+            # It is found by its ends too: `getUserName` by `username`.
+            yield from ("".join(parts[start:]) for start in range(1, len(parts) - 1))
     elif _patterns()[1].match(folded := fold(raw)):
         yield from _pairs(folded, query=query)
     elif folded:
