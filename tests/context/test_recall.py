@@ -237,6 +237,13 @@ def test_a_version_is_found_with_and_without_its_letter(query: str) -> None:
     assert find(entries, query)[0] == 2
 
 
+def test_a_name_behind_an_escape_is_found() -> None:
+    entries = talk(user(r'{"x": "\tentireSessionID\nnewer"}'), user(r"C:\temp\notes"))
+
+    assert find(entries, "entireSessionID") == find(entries, "newer") == [1]
+    assert find(entries, "notes") == find(entries, "temp") == [2]
+
+
 def test_what_the_user_said_in_a_result_is_found_with_their_role() -> None:
     run = call("Bash", '{"command":"tox"}')
     refused = result_of(run, "Permission denied: the user said no: use nox.", failed=True)

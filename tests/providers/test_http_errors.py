@@ -232,6 +232,7 @@ def test_hosts_report_their_window_in_many_words(message: str, limit: int) -> No
         {"message": "Please reduce the length of the input messages."},
         {"message": "Input too long for model"},
         {"message": "litellm.ContextWindowExceededError: too long"},
+        {"message": "model2.5: prompt is too long"},
         # OpenRouter repeats the words of the provider behind it
         {
             "message": "Provider returned error",

@@ -24,7 +24,7 @@ _CODES: Final = frozenset(
 _RATE_CODES: Final = frozenset({"tokens_limit_reached", "too_many_tokens"})
 """With status 429 these may be about a rate, which passes."""
 
-_FIELD: Final = r"^\W*(invalid \W?)?\w+(\[\d+\]|\.\d+)[\w.\[\]]*\W{0,2}:"
+_FIELD: Final = r"^\W*(invalid \W?)?\w+(\[\d+\]|\.\d+)[.\[]['a-z][\w.\[\]']*\W{0,2}:"
 """A message that begins with the path of a field is about that field: `tools.0.description: …`."""
 
 _TEXTS: Final = (

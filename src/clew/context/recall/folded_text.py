@@ -34,20 +34,31 @@ class FoldedText:
         return self._origins[part] + start - self._starts[part]
 
     def starts_word(self, start: int) -> bool:
-        """Return whether a word, a part of a mixed-case name or the number of `v2` starts here."""
-        if start == 0 or not self.text[start - 1].isalnum():
+        """Return whether a word starts here, a part of a mixed-case name, or the number of `v2`.
+
+        The letter of an escape (backslash and `t`) belongs to no word.
+        """
+        text = self.text
+        if start == 0 or not (before := text[start - 1]).isalnum():
             return True
-        if self.text[start - 1] == "v" and self.text[start].isdigit():
-            return start == 1 or not self.text[start - 2].isalnum()
+        if before in "nrtv" and self._follows_prefix(start):
+            return True
         place, original = self.find_origin(start), self._original
-        if len(self._starts) > 1 and place == self.find_origin(start - 1):
-            return False
-        before = original[place - 1]
-        if not before.isalnum():
-            return True
+        if len(self._starts) > 1:
+            if place == self.find_origin(start - 1):
+                return False
+            if not original[place - 1].isalnum():
+                return True
         return original[place].isupper() and (
-            not before.isupper() or original[place + 1 : place + 2].islower()
+            not original[place - 1].isupper() or original[place + 1 : place + 2].islower()
         )
+
+    def _follows_prefix(self, start: int) -> bool:
+        prefix = self.text[start - 1]
+        before = self.text[max(0, start - 2) : start - 1]
+        if prefix == "v":
+            return self.text[start].isdigit() and not before.isalnum()
+        return before == "\\"
 
     def _fold(self) -> str:
         # Of all characters, only this one has a lower case of another length.

@@ -23,6 +23,8 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
 """Accents and vowel signs that do not end a word."""
 _PLAIN = re.compile(r"[A-Za-z0-9]+")
+_ESCAPED = re.compile(r"(?<=\\[nrt])[A-Za-z0-9]+")
+"""What follows an escape such as `\\t` in JSON or source code, unless it is a path of Windows."""
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
@@ -30,7 +32,10 @@ def count_words(text: str) -> dict[str, int]:
     """Return the words of `text`, in order, each with how often it occurs."""
     counts: dict[str, int] = {}
     size = 0
-    for raw, count in Counter(_split(text)).items():
+    found = Counter(_split(text))
+    if "\\" in text:
+        found.update(_ESCAPED.findall(text))
+    for raw, count in found.items():
         for word in _expand(raw, query=False):
             if word in counts:
                 counts[word] += count
