@@ -247,8 +247,14 @@ def test_a_name_behind_an_escape_is_found() -> None:
 def test_what_the_user_said_in_a_result_is_found_with_their_role() -> None:
     run = call("Bash", '{"command":"tox"}')
     refused = result_of(run, "Permission denied: the user said no: use nox.", failed=True)
-    noted = [Noted(topic="t", text="nox"), MessageAdded(message=refused), SETUP]
-    entries = entries_of([MessageAdded(message=user("go")), *noted])
+    entries = entries_of(
+        [
+            MessageAdded(message=user("go")),
+            Noted(topic="t", text="nox"),
+            MessageAdded(message=refused),
+            SETUP,
+        ]
+    )
 
     assert find(entries, "nox role:user") == [3]
     assert find(entries, "role:user") == [3, 1]
