@@ -116,10 +116,9 @@ class TurnLog:
         return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
 
     def _add_answer(self, entry_id: EntryId, said: str) -> None:
-        if said:
-            self._conclude()
-            corrects = not said.endswith("?")
-            self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
+        self._conclude()
+        corrects = not said.endswith("?")
+        self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
 
     def _add_message(self, item: Item) -> None:
         turns, text, parts = self._turns, item.message.text, item.message.parts
