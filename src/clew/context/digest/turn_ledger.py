@@ -12,10 +12,10 @@ from itertools import chain, zip_longest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.tool_steps import may_quote_user
-from clew.context.digest.user_words import find_answer, find_request, is_interruption, is_rule
+from clew.context.digest.user_words import find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
+from clew.context.user_answers import find_answer
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import one_line, pluralize, shorten_links
@@ -105,8 +105,8 @@ class TurnLog:
                 answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
-                        self._add_answer(item.entry_id, find_answer(part.text))
+                    if type(part) is ToolResult and (said := find_answer(part)):
+                        self._add_answer(item.entry_id, said)
             elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
@@ -116,10 +116,9 @@ class TurnLog:
         return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
 
     def _add_answer(self, entry_id: EntryId, said: str) -> None:
-        if said:
-            self._conclude()
-            corrects = not said.endswith("?")
-            self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
+        self._conclude()
+        corrects = not said.endswith("?")
+        self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
 
     def _add_message(self, item: Item) -> None:
         turns, text, parts = self._turns, item.message.text, item.message.parts
