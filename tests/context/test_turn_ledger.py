@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from clew.context.digest.conclusion import quote_conclusion
 from clew.context.digest.turn_ledger import (
     Turn,
     TurnOutcome,
     list_turns,
-    quote_conclusion,
     render_turns,
 )
 from clew.context.digest.user_words import find_request, is_rule
