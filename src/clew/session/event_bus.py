@@ -94,10 +94,8 @@ class EventBus:
 
     def wants(self, kind: type[Event]) -> bool:
         """Return whether an event of that kind would reach a listener or the buffer."""
-        found = self._listeners
-        return self._buffer is not None or bool(
-            found.get(kind) or found.get(_ALL) or found.get(_OWN)
-        )
+        heard = self._listeners
+        return self._buffer is not None or any(map(heard.get, (kind, _ALL, _OWN)))
 
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
@@ -157,10 +155,8 @@ class EventBus:
 
     def track(self, listener: Listener, *kinds: type[Event]) -> None:
         """Call `listener` with each event of these kinds, before the listeners of `on`."""
-        first = (_Subscription(listener),)
         for kind in kinds:
-            others = self._listeners.get(kind)
-            self._listeners[kind] = first + others if others else first
+            self._listeners[kind] = (_Subscription(listener), *self._listeners.get(kind, ()))
 
     def events(
         self, *, after: int | None = None, answering: bool = True
