@@ -13,13 +13,10 @@ from clew.providers.endpoint import Endpoint
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
-    Finished,
     PartChunk,
     ReasoningChunk,
-    RetryChunk,
     ServerToolChunk,
     TextChunk,
-    UsageChunk,
 )
 
 MIB = 1 << 20
@@ -54,18 +51,28 @@ class ResponseGuard:
         self._answer = 0
         self._end: float | None = None
 
-    async def wait(self, work: Awaitable[T]) -> T:
+    async def wait(self, work: Awaitable[T], *, is_read: bool = False) -> T:
         """Wait for data, as long as the answer made progress recently.
+
+        Args:
+            work: What to wait for.
+            is_read: It is one `ResponseStream.read`, which ends after the idle timeout at the
+                latest.
 
         Raises:
             ProviderTimeout: Data arrives, but the answer makes no progress.
         """
+        endpoint = self._endpoint
+        limit, begun = endpoint.longest_stall, time.monotonic()
+        if is_read and 0 < endpoint.idle_timeout <= limit - self._waited:
+            # The connection ends the wait for data before the limit is reached.
+            result = await work
+            self._waited += time.monotonic() - begun
+            return result
         # A timeout of asyncio, on which aiohttp runs, costs about three quarters of an anyio scope.
         # Imported here because nothing needs asyncio before a request.
         from asyncio.timeouts import timeout  # noqa: PLC0415
 
-        limit = self._endpoint.longest_stall
-        begun = time.monotonic()
         try:
             async with timeout(limit - self._waited) as deadline:
                 result = await work
@@ -97,11 +104,11 @@ class ResponseGuard:
         Raises:
             ResponseTooLarge: The answer is too long.
         """
-        if size := _content_size(chunk):
+        size = _content_size(chunk)
+        if size:
             self._waited = 0.0
             self._pending = 0
-            self._answer += size
-        self._answer += _CHUNK_COST
+        self._answer += size + _CHUNK_COST
         if self._answer > MAX_ANSWER:
             raise self._make_error(f"an answer of more than {MAX_ANSWER // MIB} million characters")
 
@@ -136,14 +143,16 @@ def too_large(endpoint: Endpoint, provider: str, what: str) -> ResponseTooLarge:
 
 def _content_size(chunk: Chunk) -> int:
     """Return how much of the answer a chunk holds; 0 if the answer makes no progress with it."""
+    # Called for every chunk: most are one of the first two.
+    if type(chunk) is TextChunk:
+        return len(chunk.text)
+    if type(chunk) is CallChunk:
+        name = chunk.name
+        return len(chunk.arguments) + (_CALL_COST + len(name) if name else 0)
     match chunk:
-        case TextChunk(text=text):
-            return len(text)
         case ReasoningChunk():
             return len(chunk.text) + len(chunk.signature) + len(chunk.redacted)
-        case CallChunk(name=name, arguments=arguments):
-            return len(arguments) + (_CALL_COST + len(name) if name else 0)
         case PartChunk() | ServerToolChunk():
             return _CALL_COST
-        case UsageChunk() | RetryChunk() | Finished():
+        case _:
             return 0

@@ -6,6 +6,7 @@ Pure: the same bytes give the same events, however the network splits them.
 from msgspec import Struct
 
 _BOM = b"\xef\xbb\xbf"
+_DATA = b"data: "
 
 
 class ServerEvent(Struct, frozen=True, gc=False):
@@ -30,6 +31,9 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Add the next bytes and return the events that they complete."""
+        has_blocks = chunk.startswith(_DATA) and chunk.endswith(b"\n\n") and b"\r" not in chunk
+        if has_blocks and not (self._tail or self._data or self._name or self._after_cr):
+            return self._take_blocks(chunk[:-2].split(b"\n\n"))
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -50,13 +54,24 @@ class EventParser:
         self._tail.clear()
         return self._take(lines)
 
+    def _take_blocks(self, blocks: list[bytes]) -> list[ServerEvent]:
+        """Return the events of whole blocks; most servers send one line of data in each."""
+        self._at_start = False
+        events: list[ServerEvent] = []
+        for block in blocks:
+            if block.startswith(_DATA) and b"\n" not in block:
+                events.append(ServerEvent(block[6:].decode(errors="replace")))
+            else:
+                events += self._take([*block.split(b"\n"), b""])
+        return events
+
     def _take(self, lines: list[bytes]) -> list[ServerEvent]:
         events: list[ServerEvent] = []
         if self._at_start and lines:
             self._at_start = False
             lines[0] = lines[0].removeprefix(_BOM)
         for line in lines:
-            if line.startswith(b"data: "):
+            if line.startswith(_DATA):
                 self._data.append(line[6:].decode(errors="replace"))
             elif line:
                 name, _, value = line.partition(b":")

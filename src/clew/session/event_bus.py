@@ -69,7 +69,8 @@ class EventBus:
         self._buffer: deque[Envelope] | None = None
         self._seq = int(clock() * 1000)
         self._listeners: dict[type[Event] | str, tuple[_Subscription, ...]] = {}
-        """By kind of event, `_ALL` or `_OWN`; a tuple is replaced, so it can be iterated over."""
+        """By kind of event, `_ALL` or `_OWN`; a tuple is replaced, so it can be iterated over, and
+        never empty."""
         self._pending: list[Envelope] = []
         self._delivering = False
         self._wakeup: anyio.Event | None = None
@@ -95,7 +96,7 @@ class EventBus:
     def wants(self, kind: type[Event]) -> bool:
         """Return whether an event of that kind would reach a listener or the buffer."""
         heard = self._listeners
-        return self._buffer is not None or any(map(heard.get, (kind, _ALL, _OWN)))
+        return self._buffer is not None or kind in heard or _ALL in heard or _OWN in heard
 
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
@@ -219,10 +220,13 @@ class EventBus:
         self._listeners[kind] = (*self._listeners.get(kind, ()), subscription)
 
         def unsubscribe() -> None:
-            before = self._listeners[kind]
-            if subscription in before:
-                self._listeners[kind] = tuple([one for one in before if one is not subscription])
-                self.on_detach()
+            before = self._listeners.get(kind, ())
+            if subscription not in before:
+                return
+            self._listeners[kind] = tuple([one for one in before if one is not subscription])
+            if not self._listeners[kind]:
+                del self._listeners[kind]
+            self.on_detach()
 
         return unsubscribe
 
