@@ -69,17 +69,11 @@ class ResponseGuard:
             result = await work
             self._waited += time.monotonic() - begun
             return result
-        # A timeout of asyncio, on which aiohttp runs, costs about three quarters of an anyio scope.
         # Imported here because nothing needs asyncio before a request.
-        from asyncio.timeouts import timeout  # noqa: PLC0415
+        from clew.providers.deadlines import Deadline  # noqa: PLC0415
 
-        try:
-            async with timeout(limit - self._waited) as deadline:
-                result = await work
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-        else:
+        with Deadline(limit - self._waited):
+            result = await work
             self._waited += time.monotonic() - begun
             return result
         raise ProviderTimeout(

@@ -31,9 +31,10 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Add the next bytes and return the events that they complete."""
-        has_blocks = chunk.startswith(_DATA) and chunk.endswith(b"\n\n") and b"\r" not in chunk
-        if has_blocks and not (self._tail or self._data or self._name or self._after_cr):
-            return self._take_blocks(chunk[:-2].split(b"\n\n"))
+        is_inside = self._tail or self._data or self._name or self._after_cr
+        if not is_inside and (events := _split_plain(chunk)):
+            self._at_start = False
+            return events
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -53,17 +54,6 @@ class EventParser:
         lines = [bytes(self._tail), b""] if self._tail else [b""]
         self._tail.clear()
         return self._take(lines)
-
-    def _take_blocks(self, blocks: list[bytes]) -> list[ServerEvent]:
-        """Return the events of whole blocks; most servers send one line of data in each."""
-        self._at_start = False
-        events: list[ServerEvent] = []
-        for block in blocks:
-            if block.startswith(_DATA) and b"\n" not in block:
-                events.append(ServerEvent(block[6:].decode(errors="replace")))
-            else:
-                events += self._take([*block.split(b"\n"), b""])
-        return events
 
     def _take(self, lines: list[bytes]) -> list[ServerEvent]:
         events: list[ServerEvent] = []
@@ -85,3 +75,14 @@ class EventParser:
             else:
                 self._name = ""
         return events
+
+
+def _split_plain(chunk: bytes) -> list[ServerEvent]:
+    """Return the events of a chunk in which each is whole and one line of data, as most are.
+
+    Empty for any other chunk.
+    """
+    if not chunk.startswith(_DATA) or not chunk.endswith(b"\n\n") or b"\r" in chunk:
+        return []
+    found = chunk[6:-2].decode(errors="replace").split("\n\ndata: ")
+    return [ServerEvent(data) for data in found] if chunk.count(b"\n") == 2 * len(found) else []
