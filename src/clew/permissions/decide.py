@@ -6,7 +6,7 @@ and the mode decides the rest. Nothing here runs or asks anything; the only acce
 resolves symbolic links.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -81,7 +81,7 @@ def _not_denied(matcher: _Matcher, access: Access, policy: Policy, asking: Rule 
         return Decision(Verdict.ASK, access.question)
     if asking and exact_grant(access) not in policy.grants:
         return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this", DecidedBy.RULE)
-    if any(covers(grant, access, policy.cwd) for grant in policy.grants):
+    if policy.grants and any(covers(grant, access, policy.cwd) for grant in policy.grants):
         return Decision(
             Verdict.ALLOW, "the user allowed calls like this one for this session", DecidedBy.GRANT
         )
@@ -130,8 +130,10 @@ def _matcher_for(access: Access) -> _Matcher:
 
 
 def _first_match(
-    matcher: _Matcher, rules: Iterable[Rule], access: Access, cwd: Path
+    matcher: _Matcher, rules: Sequence[Rule], access: Access, cwd: Path
 ) -> Rule | None:
+    if not rules:
+        return None
     return next((rule for rule in rules if matcher.matches_guard(rule, access, cwd)), None)
 
 

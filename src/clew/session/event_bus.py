@@ -164,8 +164,9 @@ class EventBus:
 
     def track(self, listener: Listener, *kinds: type[Event]) -> None:
         """Call `listener` with each event of these kinds, before the listeners of `on`."""
+        mine = (_Subscription(listener),)
         for kind in kinds:
-            self._listeners[kind] = (_Subscription(listener), *self._listeners.get(kind, ()))
+            self._listeners[kind] = mine + self._listeners.get(kind, ())
 
     def events(
         self, *, after: int | None = None, answering: bool = True
