@@ -35,6 +35,19 @@ async def test_each_call_ends_at_its_own_limit() -> None:
     assert sorted(ended) == [0.3, 0.9, 1.5]
 
 
+async def test_data_outside_the_body_is_no_progress_although_the_connection_is_never_idle() -> None:
+    head = make_head(SSE, "Transfer-Encoding: chunked")
+    async with serve_attack(Attack("slow chunk", drip(head + b"5;x=", b"a")), "openai-chat") as url:
+        provider = OpenAIChat(f"{url}/v1", idle_timeout=2.0, progress_timeout=2.2)
+        async with Session(provider, model="m") as session:
+            with (
+                anyio.fail_after(60),
+                pytest.raises(ProviderTimeout, match="no part of the answer"),
+            ):
+                await session.run("begin")
+        await provider.aclose()
+
+
 async def test_an_abort_while_another_call_waits_is_no_timeout() -> None:
     results: list[ExecutionResult] = []
 

@@ -51,24 +51,13 @@ class ResponseGuard:
         self._answer = 0
         self._end: float | None = None
 
-    async def wait(self, work: Awaitable[T], *, is_read: bool = False) -> T:
+    async def wait(self, work: Awaitable[T]) -> T:
         """Wait for data, as long as the answer made progress recently.
-
-        Args:
-            work: What to wait for.
-            is_read: It is one `ResponseStream.read`, which ends after the idle timeout at the
-                latest.
 
         Raises:
             ProviderTimeout: Data arrives, but the answer makes no progress.
         """
-        endpoint = self._endpoint
-        limit, begun = endpoint.longest_stall, time.monotonic()
-        if is_read and 0 < endpoint.idle_timeout <= limit - self._waited:
-            # The connection ends the wait for data before the limit is reached.
-            result = await work
-            self._waited += time.monotonic() - begun
-            return result
+        limit, begun = self._endpoint.longest_stall, time.monotonic()
         # Imported here because nothing needs asyncio before a request.
         from clew.providers.deadlines import Deadline  # noqa: PLC0415
 

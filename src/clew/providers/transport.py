@@ -258,7 +258,7 @@ class _Answer:
         guard = self._guard
         if not self._decoder.complete:
             guard.count_bytes(self._size)
-            return await guard.wait(self._response.read(), is_read=True)
+            return await guard.wait(self._response.read())
         with suppress(ProviderError), anyio.move_on_after(guard.final_seconds(USAGE_LIMIT)):
             guard.count_bytes(self._size)
             return await self._response.read()
@@ -294,7 +294,7 @@ async def _whole(transport: Transport, path: str, body: bytes | None, method: st
 async def _rest(response: ResponseStream, guard: ResponseGuard, begun: bytes = b"") -> bytes:
     """Return the whole document, of which `begun` was read before."""
     pieces, size = [begun], len(begun)
-    while data := await guard.wait(response.read(), is_read=True):
+    while data := await guard.wait(response.read()):
         pieces.append(data)
         size += len(data)
         guard.check_document(size)
