@@ -62,8 +62,10 @@ from clew.core.file_change import read_file_change
 from clew.core.sanitize import sanitize_line
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
+from clew.sdk.entries import format_cleared_results
 
 _COMPACTION = "clew:compaction"
+_CLEARING = "clew:clearing"
 _MAX_TITLE = 200
 _PLAN_STATUS = {
     TodoStatus.PENDING: "pending",
@@ -141,6 +143,8 @@ class EventMapper:
                 return [self.end_call(("", call_id), name, show_text(name, text), failed=failed)]
             case CompactionStarted() | CompactionEnded() | CompactionFailed():
                 return self._map_compaction(event)
+            case ToolResultsCleared():
+                return self._map_clearing(event)
             case _:
                 return self._map_text(event)
 
@@ -233,7 +237,7 @@ class EventMapper:
                 return [_note(f"{reason}; trying again in {delay:.0f} s")]
             case TodosChanged(items=items):
                 return [make_plan(items)]
-            case ContextUpdated(state=state) | ToolResultsCleared(after=state):
+            case ContextUpdated(state=state):
                 return [self.usage(state)]
             case RunCompleted(result=result) | RunInterrupted(result=result):
                 return [self.usage(result.context_state)]
@@ -260,6 +264,21 @@ class EventMapper:
                 return [self.end_call(key, "", content, failed=False), self.usage(after)]
             case CompactionFailed(why=why):
                 return [self.end_call(key, "", (ToolContent(TextBlock(why)),), failed=True)]
+
+    def _map_clearing(self, event: ToolResultsCleared) -> list[Update]:
+        """Return a call that has ended: a clearing takes no time that an editor could show."""
+        key = ("", _CLEARING)
+        call = self._calls.start(key, "")
+        self._calls.end(key)
+        text, _, how = format_cleared_results(event.report, event.trigger).partition(", ")
+        done = ToolCallStart(
+            tool_call_id=call.tool_call_id,
+            title=text,
+            kind="think",
+            status="completed",
+            content=(ToolContent(TextBlock(how)),),
+        )
+        return [done, self.usage(event.after)]
 
     def end_call(
         self,
