@@ -1,7 +1,7 @@
 """Compactions cannot cost more than a share of the work, however fast the window refills."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.compaction_pace import (
@@ -24,7 +24,6 @@ steps = st.tuples(
 
 
 @pytest.mark.req("CMP-8")
-@settings(max_examples=60)
 @given(st.lists(steps, max_size=60))
 def test_summaries_stay_a_small_share_of_the_calls_and_of_the_tokens(
     loop: list[tuple[int, float, int, int]],

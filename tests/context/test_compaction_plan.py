@@ -1,7 +1,7 @@
 """A compaction keeps what matters, splits nothing, and accounts for every entry."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
@@ -101,7 +101,6 @@ def test_a_rest_that_begins_with_a_result_can_only_be_kept_whole() -> None:
 
 
 @pytest.mark.req("CMP-4", "STR-9")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> None:
     done = compacted(entries)
@@ -110,7 +109,6 @@ def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> 
 
 
 @pytest.mark.req("CMP-10")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) -> None:
     done = compacted(entries)
@@ -123,7 +121,6 @@ def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) ->
 
 
 @pytest.mark.req("CMP-3", "CMP-11")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_pins_and_the_current_request_survive_ten_compactions(entries: list[Entry]) -> None:
     view = fold(entries)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.digest.agent_prose import read_prose
@@ -296,7 +296,6 @@ def test_links_to_files_are_shortened() -> None:
     )
 
 
-@settings(max_examples=40)
 @given(histories(max_turns=4), st.integers(0, 1_500))
 def test_findings_never_exceed_their_size_and_are_deterministic(
     history: list[Entry], size: int

@@ -1,7 +1,7 @@
 """What the user said stays in the view, word for word, after any number of compactions."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -37,7 +37,6 @@ def work(number: int, size: int) -> list[Message]:
 
 
 @pytest.mark.req("CMP-16", "CMP-7")
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(requests, st.integers(0, 60)), min_size=6, max_size=12, unique=True),
     st.sampled_from([Tiered(), Summarize()]),

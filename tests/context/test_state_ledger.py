@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.digest.check_results import Outcome
@@ -597,7 +597,6 @@ def test_plans_in_the_home_folder_do_not_move_the_root() -> None:
     assert find_root([*paths, "/Users/me/.claude/plans/x.md"]) == "/Users/me/app/.worktrees/3"
 
 
-@settings(max_examples=40)
 @given(histories(max_turns=4), st.integers(0, 1_500))
 def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     history: list[Entry], size: int

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -130,7 +130,6 @@ def test_a_digest_keeps_to_its_size_and_prefers_what_is_new(size: int) -> None:
         assert "request number 99" in text
 
 
-@settings(max_examples=40)
 @given(histories(min_turns=1), st.integers(30, 2_000))
 def test_a_digest_of_anything_keeps_to_its_size_and_is_the_same_twice(
     entries: list[Entry], size: int

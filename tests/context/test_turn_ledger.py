@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -225,7 +225,6 @@ def test_requests_without_entries_are_counted_without_numbers() -> None:
     assert "→ answer unanswered: Yes." in render_turns(turns[:1], max_chars=2_000)
 
 
-@settings(max_examples=40)
 @given(histories(), st.integers(0, 3_000))
 def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     history: list[Entry], size: int
@@ -264,7 +263,6 @@ def test_every_request_is_there_word_for_word_while_it_fits(requests: list[str])
         assert find_request(request) in text
 
 
-@settings(max_examples=40)
 @given(histories(max_turns=3), histories(max_turns=3))
 def test_turns_of_two_conversations_are_the_turns_of_both(
     first: list[Entry], second: list[Entry]

@@ -17,7 +17,7 @@ from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
 from clew.context.todo_list import update_todos
 from clew.context.truncation import apply_replacement
-from clew.context.withdrawn import Withdrawn, drop_usage, find_changed, find_withdrawn
+from clew.context.undone_entries import UndoneEntries, drop_usage, find_changed, find_undone_entries
 from clew.core.entries import (
     Body,
     Cleared,
@@ -161,11 +161,11 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     """Compute the view after all `entries`; `meter` measures texts."""
     entries = list(entries)
-    return continue_fold(View(meter=meter), entries, find_withdrawn(entries))
+    return continue_fold(View(meter=meter), entries, find_undone_entries(entries))
 
 
 def continue_fold(
-    view: View, entries: Iterable[Entry], gone: Withdrawn, *, is_prompt_undone: bool = False
+    view: View, entries: Iterable[Entry], gone: UndoneEntries, *, is_prompt_undone: bool = False
 ) -> View:
     """Compute the view after `entries`, which follow those of `view`.
 

@@ -226,13 +226,13 @@ async def _decide(
 
 
 async def _write(state: SessionState, order: _Order, plan: Reduce, instructions: str) -> Compacted:
-    """Return the entry, with the first summary of the ladder that is worth it.
+    """Return the entry, with the first summary that is worth it.
 
     Raises:
         NothingToDrop: No summary and no clearing of results makes the view smaller.
     """
     # Imported here because few sessions are ever compacted, and it loads much.
-    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+    from clew.session.summary_fallback import SummaryTask, summarise  # noqa: PLC0415
 
     view = state.journal.view
     budget = make_budget(view, state.policy, state.strategy, window=order.window)

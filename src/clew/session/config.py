@@ -1,6 +1,6 @@
 """The options of a session: declared once, with their defaults and their conversion.
 
-`DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.spec`);
+`DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.session_spec`);
 `SessionOptions` adds the services, which exist in one process only. `complete_options` adds the
 defaults, so that the rest of the package reads `state.options["tool_timeout"]` and the like.
 """

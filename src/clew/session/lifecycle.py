@@ -128,8 +128,10 @@ async def open_session(state: SessionState) -> None:
     """Create or reopen the journal; calling it again does nothing.
 
     Raises:
+        SessionClosed: The session was shut down.
         StoreError: The journal cannot be read or written.
     """
+    state.check_open()
     if state.is_open:
         return
     async with state.opening:
@@ -148,6 +150,7 @@ async def open_session(state: SessionState) -> None:
             journal.record = _add_origin(journal.record, options)
         try:
             await _start(state, journal, setup)
+            state.check_open()
         except BaseException:
             state.journal = draft
             with anyio.CancelScope(shield=True):
@@ -167,9 +170,11 @@ def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord
 
 async def close_session(state: SessionState, reason: str) -> None:
     """Fire SessionEnd, end the log and release the journal; calling it again does nothing."""
-    if not state.is_open or state.is_closed:
+    if state.is_closed:
         return
     state.is_closed = True
+    if not state.is_open:
+        return
     with anyio.CancelScope(shield=True):
         try:
             if state.preparation is not None:

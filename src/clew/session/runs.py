@@ -42,7 +42,8 @@ _Tracked: TypeAlias = TextDelta | ToolStarted | ToolEnded | ServerToolStarted | 
 class RunGuard:
     """Lets one task at a time work in a session; the work can be aborted from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, check_open: Callable[[], None]) -> None:
+        self._check_open = check_open
         self._scope: anyio.CancelScope | None = None
 
     @property
@@ -60,9 +61,11 @@ class RunGuard:
         """Do the work of the `with` block.
 
         Raises:
+            SessionClosed: The session was shut down.
             AlreadyRunning: Other work is in progress.
             AbortError: `abort` was called while it ran.
         """
+        self._check_open()
         if self._scope is not None:
             raise AlreadyRunning("the session is busy with another run; wait for it or abort it")
         with anyio.CancelScope() as scope:
@@ -214,7 +217,7 @@ class Runs:
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._bus = state.options["event_bus"]
-        self.guard = RunGuard()
+        self.guard = RunGuard(state.check_open)
         """Also protects compactions and commands, which do not run beside a run."""
         self.tracker = RunTracker(self._bus)
         """Text and tool calls of the current run."""

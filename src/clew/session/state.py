@@ -15,7 +15,7 @@ from clew.context.reasoning import ReasoningPolicy
 from clew.context.summary_breaker import SummaryBreaker
 from clew.context.window_state import compute_state
 from clew.core.context_state import ContextState
-from clew.core.errors import BudgetReached, SessionError
+from clew.core.errors import BudgetReached, SessionClosed, SessionError
 from clew.core.events import ContextUpdated, Event, TodosChanged
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.permissions import Decision
@@ -85,7 +85,7 @@ class SessionState(Struct, kw_only=True):
     summary_model: ModelFacts | None = None
     """The model that writes summaries, when it is not the session's own."""
     summary_breaker: SummaryBreaker = SummaryBreaker()
-    """Decides whether models are asked for summaries; see `clew.session.summary_ladder`."""
+    """Decides whether models are asked for summaries; see `clew.session.summary_fallback`."""
     pace: CompactionPace = CompactionPace()
     """How often the view was compacted; see `clew.session.compaction`."""
     compaction_request: CompactionRequest | None = None
@@ -120,6 +120,11 @@ class SessionState(Struct, kw_only=True):
     # A string and a lambda, because anyio imports its locks when they are first used.
     opening: "anyio.Lock" = field(default_factory=lambda: anyio.Lock())  # noqa: PLW0108
     clock: Callable[[], float] = time.time
+
+    def check_open(self) -> None:
+        """Raise `SessionClosed` if the session was shut down."""
+        if self.is_closed:
+            raise SessionClosed("the session was shut down; open another one, with its id")
 
     def emit(self, event: Event) -> None:
         """Publish an event."""

@@ -221,7 +221,9 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
     while True:
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(
-                f"the model was called {pluralize(calls, 'time')} and is not done"
+                f"the model was called {pluralize(calls, 'time')} and is not done; that is the"
+                " limit of one run (max_turns, --max-turns). Send another prompt to continue, or"
+                " raise the limit"
             )
         if calls:
             await _announce_mode(state)

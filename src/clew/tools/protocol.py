@@ -160,7 +160,8 @@ class ChecksArguments(Protocol):
     def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
         """Return the failure that `run` would return for these arguments, or None.
 
-        It looks at the arguments only: the user has not allowed the call yet.
+        It looks at the arguments only: the user has not allowed the call yet. It runs in a worker
+        thread.
         """
         ...
 
