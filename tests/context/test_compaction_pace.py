@@ -68,6 +68,21 @@ def test_a_loop_that_refills_at_once_is_stopped_and_a_new_prompt_may_try_again(
 
 
 @pytest.mark.req("CMP-8")
+def test_rules_write_the_summary_while_the_last_ones_freed_little() -> None:
+    def work(pace: CompactionPace) -> CompactionPace:
+        for _ in range(CALLS_PER_SUMMARY + 2):
+            pace = pace.add_call(WINDOW)
+        return pace
+
+    once = work(CompactionPace().add_summary(100).add_compaction(gain=0.1))
+    twice = work(once.add_compaction(gain=0.1))
+
+    assert once.choose_tier() is Tier.MODEL
+    assert twice.choose_tier() is Tier.RULES
+    assert work(twice.add_compaction(gain=0.5)).choose_tier() is Tier.MODEL
+
+
+@pytest.mark.req("CMP-8")
 @given(st.lists(st.floats(LITTLE_GAIN, 1), max_size=40))
 def test_a_loop_is_never_stopped_while_compactions_free_enough(gains: list[float]) -> None:
     pace = CompactionPace()

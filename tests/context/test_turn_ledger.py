@@ -176,6 +176,17 @@ def test_conclusions_are_given_up_before_requests() -> None:
     assert "→" not in text
 
 
+def test_the_question_before_a_short_reply_is_quoted_before_other_conclusions() -> None:
+    requests = ["Clean up the parser of the settings, please, and the tests of it too."] * 2
+    replies = ["Write the guide for people who have never used the command line before."] * 4
+    turns = make_turns(*requests, "the second one", *replies, answer="Which way? " * 16)
+
+    text = render_turns(turns, max_chars=1_150)
+
+    quoted = [line.split(":")[0] for line in text.splitlines() if line.startswith("→")]
+    assert quoted == ["→ #21", "→ #61", "→ #71"]
+
+
 def test_long_requests_lose_their_middle_and_name_their_entry() -> None:
     turns = make_turns("Fix it. " + "log line " * 500, "always use tabs", "push")
 

@@ -21,7 +21,9 @@ def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int
     for a loop that is too large for the window.
     """
     places = between_steps(items)
-    return places if inside_loops else sorted(set(places) & outside_signed_loops(items))
+    if inside_loops or not any([item.is_signed for item in items]):
+        return places
+    return sorted(outside_signed_loops(items).intersection(places))
 
 
 def between_steps(items: Sequence[Item]) -> list[int]:

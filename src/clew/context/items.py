@@ -15,8 +15,8 @@ from clew.context.estimate import (
     Framing,
     Meter,
     call_units,
+    image_units,
     part_units,
-    result_units,
     text_units,
 )
 from clew.context.lazy_list import LazyList
@@ -81,7 +81,9 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
             if type(part) is Text:
                 units += meter(part.text)
             elif type(part) is ToolResult:
-                units += result_units(part, meter, framing)
+                units += meter(part.text) + framing.result
+                if part.images:
+                    units += sum(map(image_units, part.images))
                 answers += (part.call_id,)
             elif type(part) is ToolCall:
                 units += call_units(part, meter, framing)
@@ -127,8 +129,10 @@ class Tally(Struct, gc=False):
 
     def extend(self, items: Iterable[Item], length: int) -> None:
         """Add items; `length` is the length of the sequence before them."""
-        totals = self.totals
+        totals, mark = self.totals, self.mark
         waiting: Collection[CallId] = self.waiting
+        empty = 0
+        start = length
         for item in items:
             length += 1
             kind, thinking = item.kind, item.reasoning_units
@@ -136,8 +140,8 @@ class Tally(Struct, gc=False):
             if thinking:
                 totals[_REASONING] += thinking
             if kind is _TOOL_RESULT:
-                if totals[_TOOL_RESULT] >= self.mark:
-                    self.mark = totals[_TOOL_RESULT] * _GROWTH
+                if totals[_TOOL_RESULT] >= mark:
+                    mark = totals[_TOOL_RESULT] * _GROWTH
                     self.marked_at = length
             elif kind is _ASSISTANT:
                 self.answered_at = length
@@ -145,16 +149,18 @@ class Tally(Struct, gc=False):
                 self.turns += 1
                 self.past_reasoning = totals[_REASONING]
             if not item.message.parts:
-                continue
-            self.outgoing += 1
-            if kind is not _TOOL_RESULT:
-                self.is_matched = self.is_matched and not waiting and _are_unique(item.asks)
-                waiting = item.asks
+                empty += 1
+            elif kind is not _TOOL_RESULT:
+                asks = item.asks
+                if waiting or (len(asks) > 1 and not _are_unique(asks)):
+                    self.is_matched = False
+                waiting = asks
             elif waiting and item.answers == waiting:
                 waiting = ()
             else:
                 waiting = self._answer(waiting, item.answers)
-        self.waiting = frozenset(waiting)
+        self.mark, self.waiting = mark, frozenset(waiting)
+        self.outgoing += length - start - empty
 
     def _answer(self, waiting: Iterable[CallId], answers: tuple[CallId, ...]) -> frozenset[CallId]:
         """Return which calls still wait after a message with results."""
@@ -169,7 +175,7 @@ class Tally(Struct, gc=False):
 
 
 def _are_unique(ids: tuple[CallId, ...]) -> bool:
-    return len(ids) < 2 or len(set(ids)) == len(ids)
+    return len(set(ids)) == len(ids)
 
 
 class ItemIndex(Struct, frozen=True):
@@ -284,6 +290,10 @@ class Items(Sequence[Item]):
     def continues(self, other: "Items") -> bool:
         """Return whether these are the items of `other`, and perhaps more after them."""
         return self._store is other._store and self._length >= other._length
+
+    def ids_before(self, stop: int) -> list[EntryId]:
+        """Return the entries of the items before index `stop`, which is at most the length."""
+        return self._index.ids[:stop]
 
     def without(self, entries: Container[EntryId]) -> list[Item]:
         """Return the items that do not belong to `entries`."""

@@ -92,7 +92,7 @@ def read_message_list(
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise ConfigError(f"pass a list of messages, not {type(messages).__name__}")
     items = Items()
-    if messages and all(isinstance(message, Message) for message in messages):
+    if messages and all(issubclass(kind, Message) for kind in set(map(type, messages))):
         items = _items(cast("Sequence[Message]", messages), model)
         if items.is_valid:
             return MessageList(given=messages, view=_view(items, model, system, tools))
@@ -151,12 +151,14 @@ def _items(messages: Sequence[Message], model: str | None, measured: Iterable[It
     framing = family_of(model or "").framing
     ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
     known = {id(item.message): item for item in measured}
-    items = [
-        replace(known[id(message)], entry_id=entry_id)
-        if id(message) in known
-        else Item.of(entry_id, message, meter=meter, framing=framing)
-        for entry_id, message in zip(ids, messages, strict=True)
-    ]
+    items = []
+    for entry_id, message in zip(ids, messages, strict=True):
+        item = known.get(id(message))
+        if item is None:
+            item = Item.of(entry_id, message, meter=meter, framing=framing)
+        elif item.entry_id != entry_id:
+            item = replace(item, entry_id=entry_id)
+        items.append(item)
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
         items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter, framing=framing)
     return Items(items)

@@ -1,8 +1,9 @@
 """The life of a session: create its state, open the journal, switch models, close."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import anyio
 from anyio import to_thread
@@ -10,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
-from clew.core.entries import MessageAdded, SessionRecord, SetupChanged
+from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
@@ -32,6 +33,7 @@ from clew.session.config import (
     override_window,
     subscribe_callbacks,
 )
+from clew.session.event_bus import EventBus
 from clew.session.hook_events import fire, fire_session_start
 from clew.session.journal import (
     Journal,
@@ -77,7 +79,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     """
     check_provider(provider)
     options = complete_options(given)
-    tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
+    tools, cwd, name = options["tools"], cast("Path", options["cwd"]), options["summary_model"]
     specs = (*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else []))
     setup = SetupChanged(
         model=override_window(provider.facts(model), options["max_context_tokens"]),
@@ -134,6 +136,8 @@ async def open_session(state: SessionState) -> None:
     state.check_open()
     if state.is_open:
         return
+    # Made here because anyio imports its locks when they are first used.
+    state.opening = state.opening or anyio.Lock(fast_acquire=True)
     async with state.opening:
         if state.is_open:
             return
@@ -157,6 +161,7 @@ async def open_session(state: SessionState) -> None:
                 await journal.aclose()
             raise
         state.is_open = True
+    state.opening = None
 
 
 def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
@@ -195,8 +200,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.
-    publish = state.options["event_bus"].publish
-    journal.on_entry = lambda entry: publish(EntryAdded(entry))
+    journal.on_entry = partial(_publish_entry, state.options["event_bus"])
     stored = journal.view.mode
     # The mode that asks about nothing must be chosen again each time a session is opened.
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
@@ -215,6 +219,11 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
         state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)
     _begin_log(state, resumed=source != "startup")
     await fire_session_start(state, source)
+
+
+def _publish_entry(bus: EventBus, entry: Entry) -> None:
+    if bus.wants(EntryAdded):
+        bus.publish(EntryAdded(entry))
 
 
 def _connect_tools(state: SessionState) -> None:
@@ -343,7 +352,7 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         state.request_options = request_options or {}
     thresholds = state.policy.thresholds
     limit = (thresholds.compact or thresholds.block) * facts.window
-    if state.context_state().used_tokens >= limit:
+    if state.used_tokens >= limit:
         # Imported here because few sessions are ever compacted, and it loads much.
         from clew.session.compaction import compact  # noqa: PLC0415
 

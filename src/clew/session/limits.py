@@ -1,8 +1,7 @@
 """The limits of a session: what it may cost, and how often a model may repeat itself."""
 
 import math
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import UNSET, Struct
@@ -14,7 +13,7 @@ from clew.core.usage import Spending, Usage
 from clew.providers.prices import Price, price
 
 
-class CostLimit(Struct, frozen=True, kw_only=True):
+class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
     """The prices and the budget of one session."""
 
     budget: float | None = None
@@ -146,7 +145,7 @@ class LoopGuard:
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._enabled = enabled
-        self._seen: deque[tuple[str, str, str]] = deque(maxlen=_REMEMBERED)
+        self._seen: Sequence[tuple[str, str, str]] = ()
         self._refused = 0
 
     def check(self, call: ToolCall) -> LoopAdvice:
@@ -160,11 +159,11 @@ class LoopGuard:
     def record(self, call: ToolCall, text: str) -> None:
         """Remember the result of a call."""
         if self._enabled:
-            self._seen.append((call.name, call.arguments, text))
+            self._seen = (*self._seen[-_REMEMBERED + 1 :], (call.name, call.arguments, text))
 
     def reset(self) -> None:
         """Forget all calls, because a new prompt came."""
-        self._seen.clear()
+        self._seen = ()
         self._refused = 0
 
     def _times(self, call: ToolCall) -> int:

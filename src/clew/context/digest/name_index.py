@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
@@ -19,8 +20,12 @@ from clew.core.ids import EntryId
 
 _MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
 """What an identifier has and an ordinary word has not."""
+_VARIABLE = re.compile(r"[0-9a-f]{6,}|\d+")
+"""The part of a name that differs between many of the same kind, such as those of packed files."""
+_MOST_ALIKE = 4
+"""Names that differ in nothing else; more of them tell a reader little."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
-_NEVER_CALLED = 10_000_000
+_NEVER_CALLED = math.log1p(10_000)
 
 
 _NAMES_PER_MARKER = 400
@@ -55,24 +60,28 @@ class NameIndex:
     """
 
     def __init__(self, stretch: Sequence[Passage]) -> None:
-        last: dict[str, int] = {}
-        called: dict[str, int] = {}
+        recency: dict[str, float] = {}
+        called: dict[str, float] = {}
         count: dict[str, int] = {}
         distance = 0
         for passage in reversed(stretch):
             distance += len(passage.text)
-            is_call = passage.source == CALLED
-            for name, times in passage.names.items():
+            names = passage.names
+            if not names:
+                continue
+            age = math.log1p(distance / 1_000)
+            for name, times in names.items():
                 if name in count:
                     count[name] += times
                 else:
-                    count[name], last[name] = times, distance
-                if is_call:
-                    called.setdefault(name, distance)
+                    count[name], recency[name] = times, age
+            if passage.source == CALLED:
+                for name in names:
+                    called.setdefault(name, age)
 
         def rank(name: str) -> float:
-            score = -_RECENCY * math.log1p(last[name] / 1_000)
-            score -= _CALL_RECENCY * math.log1p(called.get(name, _NEVER_CALLED) / 1_000)
+            score = -_RECENCY * recency[name]
+            score -= _CALL_RECENCY * called.get(name, _NEVER_CALLED)
             score += _OFTEN * math.log1p(count[name])
             return -(score + (_FILE if "." in name else 0.0))
 
@@ -94,11 +103,21 @@ class NameIndex:
         Joined with a comma and a space they have at most `max_chars` characters.
         """
         chosen: list[str] = []
+        alike: Counter[str] = Counter()
         room = max_chars
         for name in self._ranked:
             if len(name) + 2 > room:
                 break
-            if name not in known:
+            if name not in known and _take_kind(name, alike):
                 chosen.append(name)
                 room -= len(name) + 2
         return chosen
+
+
+def _take_kind(name: str, alike: Counter[str]) -> bool:
+    """Count a name of its kind, and return whether there are few of them yet. A hash has none."""
+    kind = _VARIABLE.sub("0", name)
+    if kind in (name, "0"):
+        return True
+    alike[kind] += 1
+    return alike[kind] <= _MOST_ALIKE

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from clew.context.digest.tool_steps import ToolStep, is_read_tool
 from clew.context.items import Item, ItemKind
-from clew.core.ids import CallId, EntryId
+from clew.core.ids import NO_ENTRY, CallId, EntryId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 
 _USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
@@ -105,11 +105,17 @@ class StepLog:
         made = self._steps.get(number)
         if made is not None and made[0] is answer:
             return made[1]
+        result = None if answer is None else _find_result(answer, call.call_id)
         step = ToolStep(
-            place=place, entry_id=entry_id, name=call.name.lower(), encoded=call.arguments
+            place=place,
+            entry_id=entry_id,
+            name=call.name.lower(),
+            encoded=call.arguments,
+            result="" if result is None else result.text,
+            result_id=NO_ENTRY if answer is None else answer.entry_id,
+            failed=result is not None and result.failed,
+            answered=result is not None,
         )
-        if answer is not None:
-            step = _add_result(step, answer, call.call_id)
         self._steps[number] = answer, step
         return step
 
@@ -120,9 +126,14 @@ def _make_answer(entry_id: EntryId, call_id: CallId, text: str, *, failed: bool 
     return Item.of(entry_id, Message(role=Role.TOOL, parts=(result,)))
 
 
+def _find_result(answer: Item, call_id: CallId) -> ToolResult:
+    """Return the result of a call; the last one counts if there are several."""
+    return [one for one in answer.message.results if one.call_id == call_id][-1]
+
+
 def _add_result(step: ToolStep, answer: Item, call_id: CallId) -> ToolStep:
-    """Return `step` with the result of a call; the last one counts if there are several."""
-    result = [one for one in answer.message.results if one.call_id == call_id][-1]
+    """Return `step` with the result of a call."""
+    result = _find_result(answer, call_id)
     return replace(
         step,
         result=result.text,

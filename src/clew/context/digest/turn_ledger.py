@@ -238,6 +238,8 @@ _LEAST_PIECE = 12
 _LEAST_TASK = 20
 """Bytes of a request that is more than a greeting."""
 _LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
+_SHORT_REPLY = 40
+"""Characters of a reply that depends on what was asked before it."""
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
@@ -270,15 +272,22 @@ def _write_pairs(requests: Sequence[tuple[str, Turn]], answers: Sequence[str]) -
     """Yield requests and answers; a request that was repeated at once is written once."""
     times = 1
     for place, (line, turn) in enumerate(requests):
-        said = line.removeprefix(turn.request_head)
-        rest = requests[place + 1 : place + 2]
-        again = rest and rest[0][0] == rest[0][1].request_head + said
-        if again and said == turn.request and not answers[place] and not turn.images:
+        answer = answers[place]
+        if not answer and not turn.images and _is_repeated(requests[place : place + 2]):
             times += 1
             continue
         yield f"{line} ({times} times)" if times > 1 else line
         times = 1
-        yield answers[place]
+        yield answer
+
+
+def _is_repeated(requests: Sequence[tuple[str, Turn]]) -> bool:
+    """Return whether the second of two requests is the first one again, which is written whole."""
+    if len(requests) < 2:
+        return False
+    (line, turn), (following, later) = requests
+    said = turn.request
+    return line == turn.request_head + said and following == later.request_head + said
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
@@ -349,14 +358,24 @@ def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
     mark = f" … {len(text):,} characters{where} … "
     room = limit - len(mark)
     if room < 20:
-        return text[:limit]
+        return f"{text[: limit - 1]}…"
     head = room * 2 // 3
     return text[:head] + mark + text[len(text) - (room - head) :]
 
 
 def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
-    """Quote the conclusions in at most `room` characters with newlines; newest have priority."""
-    wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    """Quote the conclusions in at most `room` characters with newlines.
+
+    The newest come first, then those that a short reply follows: `yes` or `the second one` says
+    nothing without the question.
+    """
+    newest_first = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    replied = [
+        place
+        for place in newest_first
+        if place + 1 < len(turns) and len(turns[place + 1].request) <= _SHORT_REPLY
+    ]
+    wanted = list(dict.fromkeys([*newest_first[:2], *replied, *newest_first]))
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
         if room < _LEAST_ANSWER:
