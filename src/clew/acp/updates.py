@@ -266,18 +266,9 @@ class EventMapper:
                 return [self.end_call(key, "", (ToolContent(TextBlock(why)),), failed=True)]
 
     def _map_clearing(self, event: ToolResultsCleared) -> list[Update]:
-        """Return a call that has ended: a clearing takes no time that an editor could show."""
-        key = ("", _CLEARING)
-        call = self._calls.start(key, "")
-        self._calls.end(key)
-        text, _, how = format_cleared_results(event.report, event.trigger).partition(", ")
-        done = ToolCallStart(
-            tool_call_id=call.tool_call_id,
-            title=text,
-            kind="think",
-            status="completed",
-            content=(ToolContent(TextBlock(how)),),
-        )
+        title, _, how = format_cleared_results(event.report, event.trigger).partition(", ")
+        content = (ToolContent(TextBlock(how)),)
+        done = self.end_call(("", _CLEARING), title, content, failed=False)
         return [done, self.usage(event.after)]
 
     def end_call(
@@ -293,7 +284,7 @@ class EventMapper:
         status: ToolStatus = "failed" if failed else "completed"
         call = self._calls.end(key)
         if call is None:
-            # The call started before this client was attached.
+            # The call started before this client was attached, or takes no time.
             call = self._calls.start(key, name)
             self._calls.end(key)
             return ToolCallStart(

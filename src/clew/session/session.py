@@ -7,13 +7,13 @@ from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Entry, Noted
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId, RunId, SessionId
-from clew.core.messages import Message, Role
+from clew.core.messages import Message
 from clew.core.permissions import PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
-from clew.session import edits
+from clew.session import conversation_edits as edits
 from clew.session.config import SessionOptions
 from clew.session.event_bus import Listener, Unsubscribe
 from clew.session.journal import Journal
@@ -155,9 +155,7 @@ class Session:
         with self.runs.guard.begin():
             await edits.clear_history(self.state)
 
-    async def inject_message(
-        self, message: Message | Literal["user", "assistant", "system"] | Role, text: str = ""
-    ) -> None:
+    async def inject_message(self, message: edits.MessageOrRole, text: str = "") -> None:
         """Add a message, or a role and a text, without a model call."""
         with self.runs.guard.begin():
             await edits.inject_message(self.state, edits.make_message(message, text))

@@ -170,21 +170,40 @@ def _prepare_work(
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
-        text = "\n".join(lines)
-        left = max_chars - _measure(lines)
-        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
-        for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        told = f"{text}\n{changed}"
-        body = _add_excerpts(text, excerpts.choose(max_chars=for_excerpts, told=told))
-        left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=known_names | collect_names(body))
-        listed = f"\n\n{_NAMES_HEADING}{', '.join(names)}" if names else ""
-        if max_chars - len(body) - len(listed) >= LEAST_PART:
-            room = max_chars - len(text) - len(listed) - len(_EXCERPTS_HEADING) - 3
-            body = _add_excerpts(text, excerpts.choose(max_chars=room, told=told, cut=True))
-        return body + listed
+        return _write_details(
+            "\n".join(lines),
+            excerpts,
+            index,
+            changed=changed,
+            known_names=known_names,
+            max_chars=max_chars,
+        )
 
     return write
+
+
+def _write_details(
+    text: str,
+    excerpts: Excerpts,
+    index: NameIndex,
+    *,
+    changed: str,
+    known_names: set[str],
+    max_chars: int,
+) -> str:
+    """Add excerpts and names to `text`; what whole lines and names leave takes a part of one."""
+    left = max_chars - len(text) - 1
+    for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
+    for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
+    told = f"{text}\n{changed}"
+    body = _add_excerpts(text, excerpts.choose(max_chars=for_excerpts, told=told))
+    left = max_chars - len(body) - len(_NAMES_HEADING) - 2
+    names = index.choose(max_chars=left, known=known_names | collect_names(body))
+    listed = f"\n\n{_NAMES_HEADING}{', '.join(names)}" if names else ""
+    if max_chars - len(body) - len(listed) >= LEAST_PART:
+        room = max_chars - len(text) - len(listed) - len(_EXCERPTS_HEADING) - 3
+        body = _add_excerpts(text, excerpts.choose(max_chars=room, told=told, cut=True))
+    return body + listed
 
 
 def _add_excerpts(text: str, quoted: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from clew.extensions.commands.protocol import (
 )
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
-from clew.session.edits import set_effort
+from clew.session.conversation_edits import set_effort
 from clew.tools.mcp.names import is_mcp_tool
 
 _MODEL = 200
