@@ -9,7 +9,7 @@ from typing import Final
 from prompt_toolkit.application import get_app, run_in_terminal
 
 from clew.sdk.clipboard import NoImage, save_clipboard_image
-from clew.tui.conversation import Terminal, is_quit
+from clew.tui.conversation import ConversationTerminal, is_quit
 from clew.tui.external_editor import edit_text, find_editor
 from clew.tui.parts import Parts
 from clew.tui.transcript import find_shown
@@ -28,7 +28,9 @@ class Actions:
         leave: Ends the application.
     """
 
-    def __init__(self, parts: Parts, terminal: Terminal, *, leave: Callable[[], None]) -> None:
+    def __init__(
+        self, parts: Parts, terminal: ConversationTerminal, *, leave: Callable[[], None]
+    ) -> None:
         self._parts = parts
         self._terminal = terminal
         self._leave = leave

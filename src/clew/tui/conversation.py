@@ -49,7 +49,7 @@ _MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PL
 _T = TypeVar("_T")
 
 
-class Terminal(Protocol):
+class ConversationTerminal(Protocol):
     """What a conversation needs of the terminal; every call comes from its own thread."""
 
     def call(self, work: Callable[[], Awaitable[_T]], done: Callable[["Future[_T]"], None]) -> None:
@@ -82,7 +82,9 @@ class Conversation:
         keys: Lines about the keys, for the help.
     """
 
-    def __init__(self, client: SessionClient, terminal: Terminal, *, keys: str = "") -> None:
+    def __init__(
+        self, client: SessionClient, terminal: ConversationTerminal, *, keys: str = ""
+    ) -> None:
         self._keys = keys
         self._client = client
         self._terminal = terminal
@@ -272,7 +274,9 @@ class Conversation:
             self._terminal.give_back(line)
 
 
-def _finish(terminal: Terminal, accepted: AcceptedLine | None, ending: Ending | None) -> None:
+def _finish(
+    terminal: ConversationTerminal, accepted: AcceptedLine | None, ending: Ending | None
+) -> None:
     """Give back a line that was never sent, or show the answer of a skill.
 
     No event has shown the answer of a skill that a subagent carried out.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.sanitize import sanitize
-from clew.tui.conversation import Terminal
+from clew.tui.conversation import ConversationTerminal
 from clew.tui.notifications import Notifier
 from clew.tui.parts import Parts
 from clew.tui.question_actions import QuestionActions
@@ -34,7 +34,7 @@ class EventDisplay:
         follow_up: Callable[[], None],
         answers: QuestionActions,
         notifier: Notifier,
-        terminal: Terminal,
+        terminal: ConversationTerminal,
         folder: Path,
     ) -> None:
         self._parts = parts
