@@ -22,12 +22,11 @@ from clew.session.tool_execution import (
     CallOutcome,
     make_failed_outcome,
     make_interrupted_outcome,
-    make_result,
     publish_end,
     publish_start,
-    redact_output,
     run_call,
 )
+from clew.session.tool_output import make_result, redact_output
 from clew.session.write_lock import shield_writes
 
 

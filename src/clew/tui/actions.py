@@ -11,7 +11,7 @@ from prompt_toolkit.application import get_app, run_in_terminal
 from clew.sdk.clipboard import NoImage, save_clipboard_image
 from clew.tui.conversation import ConversationTerminal, is_quit
 from clew.tui.external_editor import edit_text, find_editor
-from clew.tui.parts import Parts
+from clew.tui.terminal_state import TerminalState
 from clew.tui.transcript import find_shown
 
 _TWICE_WITHIN: Final = 2.0
@@ -29,7 +29,7 @@ class Actions:
     """
 
     def __init__(
-        self, parts: Parts, terminal: ConversationTerminal, *, leave: Callable[[], None]
+        self, parts: TerminalState, terminal: ConversationTerminal, *, leave: Callable[[], None]
     ) -> None:
         self._parts = parts
         self._terminal = terminal

@@ -111,7 +111,7 @@ class _Walk:
         )
 
 
-class WorkerWatchdog:
+class TaskTakeover:
     """Looks for workers that died, on behalf of the worker of that name."""
 
     def __init__(
