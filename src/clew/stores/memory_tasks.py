@@ -18,8 +18,8 @@ from clew.stores.task_protocol import (
     TaskRow,
     TaskSignals,
     WorkerRow,
+    make_lost_error,
     question_not_open,
-    task_lost,
     task_not_found,
     task_order,
 )
@@ -261,4 +261,4 @@ class MemoryTaskStore:
     def _check_epoch(self, task_id: str, epoch: int) -> None:
         stored = self._rows.get(task_id)
         if stored is None or stored.epoch != epoch:
-            raise task_lost(stored, task_id)
+            raise make_lost_error(stored, task_id)

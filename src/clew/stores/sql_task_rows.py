@@ -22,8 +22,8 @@ from clew.stores.task_protocol import (
     TaskMessage,
     TaskRow,
     TaskSignals,
+    make_lost_error,
     question_not_open,
-    task_lost,
     task_not_found,
     task_order,
 )
@@ -287,7 +287,7 @@ class TaskRows:
         """Run an update that only the worker with the current epoch may make."""
         updated = self._sql.run(connection, statement + _OF_EPOCH + _RETURNING, **values)
         if updated.fetchone() is None:
-            raise task_lost(self.find(connection, values["task_id"]), values["task_id"])
+            raise make_lost_error(self.find(connection, values["task_id"]), values["task_id"])
 
 
 def encode(value: object) -> bytes:

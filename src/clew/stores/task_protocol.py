@@ -270,7 +270,7 @@ def task_not_found(task_id: str) -> SessionNotFound:
     return SessionNotFound(f"there is no task {task_id}")
 
 
-def task_lost(row: TaskRow | None, task_id: str) -> SessionBusy:
+def make_lost_error(row: TaskRow | None, task_id: str) -> SessionBusy:
     """Return the error for a worker that no longer has a task."""
     if row is None:
         return SessionBusy(f"task {task_id} was deleted; nothing was written")

@@ -111,7 +111,7 @@ class Actions:
     def paste_image(self) -> None:
         """Insert the path of the image on the clipboard; a prompt that names it attaches it."""
 
-        def done(future: "Future[str | NoImage]") -> None:
+        def finish(future: "Future[str | NoImage]") -> None:
             found = future.result()
             if isinstance(found, NoImage):
                 self._parts.hint = found.text
@@ -121,7 +121,7 @@ class Actions:
                 self._parts.input.buffer.insert_text(f"{gap}{found} ")
             self._parts.feed.wake()
 
-        self._terminal.call(save_clipboard_image, done)
+        self._terminal.call(save_clipboard_image, finish)
 
     # Runs.
 

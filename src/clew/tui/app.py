@@ -198,14 +198,14 @@ class App:
     def refresh_commands(self) -> None:
         """Ask the session for its commands, for the menu."""
 
-        def done(future: "Future[list[CommandInfo]]") -> None:
+        def finish(future: "Future[list[CommandInfo]]") -> None:
             if not future.cancelled() and future.exception() is None:
                 found = future.result()
                 self._menu = make_menu(found)
                 names = [one.name for one in found if one.source == "builtin"]
                 self.parts.conversation.builtins = frozenset(names)
 
-        self.call(self._client.commands, done)
+        self.call(self._client.commands, finish)
 
     def call(self, work: Callable[[], Awaitable[_T]], done: "Callable[[Future[_T]], None]") -> None:
         """Run `work` in the session's thread, and `done` afterwards in this one."""

@@ -145,7 +145,7 @@ class Conversation:
         """Replace an earlier prompt: rewind the conversation to before it, then send the line."""
         command = f"/rewind conversation #{entry}"
 
-        def done(future: "Future[CommandOutcome]") -> None:
+        def finish(future: "Future[CommandOutcome]") -> None:
             outcome = self._result(future, "")
             if outcome is None:
                 self._terminal.give_back(line)
@@ -157,7 +157,7 @@ class Conversation:
                 self.queue.insert(0, line)
                 self.release()
 
-        self._terminal.call(partial(self._client.execute, command), done)
+        self._terminal.call(partial(self._client.execute, command), finish)
 
     def abort(self) -> None:
         """Abort the run; the queue stays."""
@@ -183,10 +183,10 @@ class Conversation:
         place = known.index(current) + 1 if current in known else 0
         mode = _MODES[place % len(_MODES)]
 
-        def done(future: "Future[None]") -> None:
+        def finish(future: "Future[None]") -> None:
             self._result(future, "")
 
-        self._terminal.call(partial(self._client.set_mode, mode), done)
+        self._terminal.call(partial(self._client.set_mode, mode), finish)
 
     def apply(self, event: Event) -> None:
         """Follow the session: which run has ended, and which prompt was the newest."""
@@ -218,7 +218,7 @@ class Conversation:
         if is_echoed := self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
 
-        def done(future: "Future[CommandOutcome]") -> None:
+        def finish(future: "Future[CommandOutcome]") -> None:
             self._pending.remove(number)
             outcome = self._result(future, line)
             if outcome is not None:
@@ -227,7 +227,7 @@ class Conversation:
                 self._apply_outcome(outcome, line)
             self.drain()
 
-        self._terminal.call(partial(self._client.execute, line), done)
+        self._terminal.call(partial(self._client.execute, line), finish)
 
     def _is_builtin(self, line: str) -> bool:
         """Return True for a command that starts no run; a run shows its prompt itself."""
