@@ -87,7 +87,7 @@ async def open_on_server(
 class _EventFeed:
     """Passes the events of a session on a server to the printer.
 
-    Where nobody answers questions of the prompt, it denies them, as a local session does.
+    Where no client answers questions of the prompt, it denies them, as a local session does.
     """
 
     def __init__(self, client: SessionClient, printer: EventPrinter, position: int) -> None:

@@ -182,7 +182,7 @@ def continue_fold(
         if gone.counts(entry):
             view = view.apply(drop_usage(entry) if entry.id in gone.stale else entry)
         elif entry.id in gone.undone and not is_prompt_undone:
-            # What a prompt that did not fit caused is undone with it; nobody asked for that.
+            # What a prompt that did not fit caused is undone with it; no request asks for it.
             view = replace(view, restored=view.restored | find_changed(entry))
     return view
 

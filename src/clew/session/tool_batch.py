@@ -52,8 +52,8 @@ async def run_calls(
 async def resume_calls(state: SessionState) -> None:
     """Finish the calls of an answer that a crash interrupted.
 
-    Calls that were not recorded as begun run now; the others get a failed result, because nobody
-    knows what they have done. Raises as `run_calls` does.
+    Calls that were not recorded as begun run now; the others get a failed result, because it
+    is unknown what they have done. Raises as `run_calls` does.
     """
     again, begun = split_open_calls(state.journal)
     for call in begun:

@@ -118,7 +118,7 @@ class MemoryTaskStore:
     async def unchanged_tasks(
         self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        """Return tasks without a change since a time, the longest unchanged first."""
         place = (-1.0, "") if after is None else task_order(after)
         rows = [row for row in self._rows.values() if row.state.status is status]
         found = [row for row in rows if row.updated_at < before and task_order(row) > place]

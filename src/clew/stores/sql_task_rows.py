@@ -165,7 +165,7 @@ class TaskRows:
         after: TaskRow | None,
         limit: int,
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        """Return tasks without a change since a time, the longest unchanged first."""
         at, task_id = (-1.0, "") if after is None else task_order(after)
         place = {"status": status.value, "before": before, "at": at, "task_id": task_id}
         return _read_rows(self._sql.run(connection, _UNCHANGED, limit=limit, **place).fetchall())

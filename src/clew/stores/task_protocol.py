@@ -68,7 +68,7 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
     silent: float
     """Seconds since its last heartbeat, by the clock of the database."""
     has_ended: bool = False
-    """True when it ran on this machine and its process is gone; False when nobody can tell."""
+    """True when it ran on this machine and its process is gone; False when that is unknown."""
 
 
 class ScheduleRow(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class TaskStore(Protocol):
     async def unchanged_tasks(
         self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first.
+        """Return tasks without a change since a time, the longest unchanged first.
 
         Args:
             status: Only tasks in this status.

@@ -140,7 +140,7 @@ async def lists_tasks(tasks: TaskStore) -> None:
 
 
 async def lists_unchanged_tasks(tasks: TaskStore) -> None:
-    """Tasks that nobody changes are listed page by page, the longest unchanged first."""
+    """Tasks without changes are listed page by page, the longest unchanged first."""
     for task_id in "cab":
         await tasks.save_task(a_task(task_id))
     await tasks.save_task(a_task("other", status=TaskStatus.RUNNING))

@@ -84,7 +84,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     Args:
         items: The messages that leave, or left, the view.
         staying: The messages that stay; their text is not quoted again.
-        previous: An earlier digest, if nobody has the messages that it stands for.
+        previous: An earlier digest, if the messages that it stands for are gone.
         beside: The notes of a model that precede the digest, and files that follow it; empty
             strings if there are none. They are not quoted again.
         conversation: All of the messages in order, in their original text.
