@@ -377,3 +377,23 @@ def test_shortening_only_the_summary_is_not_worth_a_call() -> None:
 
     assert after.items[0].kind is ItemKind.SUMMARY
     assert not is_worth_a_call(after, Reduce(dropped=(after.items[0],)), BUDGET)
+
+
+def test_messages_that_one_entry_inserted_leave_together() -> None:
+    view = fold(entries_of(added(user("go"), assistant("done"))))
+    talk = tuple(make(f"{n} {'word ' * 60}") for n in range(8) for make in (user, assistant))
+    everything = Reduce(dropped=tuple(view.items))
+    summary = WrittenSummary(text="earlier", author="rules")
+    body = build_compaction(
+        view, everything, summary, trigger="auto", strategy="custom", inserted=talk
+    )
+    view = view.apply(entry_of(body)).apply(entry_of(MessageAdded(message=user("next")), 901))
+
+    plan = Tiered().plan(view, BUDGET)
+    assert isinstance(plan, Reduce)
+    assert 1 < len(plan.dropped) < 1 + len(talk)
+    body = build_compaction(view, plan, summary, trigger="auto", strategy="tiered")
+    after = view.apply(entry_of(body, 902))
+
+    assert body.report.kept == (EntryId(901),)
+    assert [item.entry_id for item in after.items] == [EntryId(902), EntryId(901)]

@@ -3,7 +3,8 @@
 If the request, pins and system prompt fill most of the window, every compaction gains little and
 the window is full again after a few calls. A summary by a model would then cost more than the work
 itself, and the next one replaces it at once. So a model's summary has to be earned by calls since
-the last one, and to last; otherwise rules write it, which costs nothing. A window that stays full in spite of compactions ends the run.
+the last one, and to last; otherwise rules write it, which costs nothing. A window that stays full
+in spite of compactions ends the run.
 """
 
 from enum import StrEnum

@@ -131,14 +131,12 @@ class Tally(Struct, gc=False):
         """Add items; `length` is the length of the sequence before them."""
         totals, mark = self.totals, self.mark
         waiting: Collection[CallId] = self.waiting
-        empty = 0
-        start = length
+        self.outgoing -= length
         for item in items:
             length += 1
             kind, thinking = item.kind, item.reasoning_units
             totals[kind] += item.units - thinking
-            if thinking:
-                totals[_REASONING] += thinking
+            totals[_REASONING] += thinking
             if kind is _TOOL_RESULT:
                 if totals[_TOOL_RESULT] >= mark:
                     mark = totals[_TOOL_RESULT] * _GROWTH
@@ -149,33 +147,28 @@ class Tally(Struct, gc=False):
                 self.turns += 1
                 self.past_reasoning = totals[_REASONING]
             if not item.message.parts:
-                empty += 1
+                self.outgoing -= 1
             elif kind is not _TOOL_RESULT:
-                asks = item.asks
-                if waiting or (len(asks) > 1 and not _are_unique(asks)):
+                asked, waiting = waiting, item.asks
+                if asked or (len(waiting) > 1 and len(waiting) > len(set(waiting))):
                     self.is_matched = False
-                waiting = asks
             elif waiting and item.answers == waiting:
                 waiting = ()
             else:
                 waiting = self._answer(waiting, item.answers)
         self.mark, self.waiting = mark, frozenset(waiting)
-        self.outgoing += length - start - empty
+        self.outgoing += length
 
     def _answer(self, waiting: Iterable[CallId], answers: tuple[CallId, ...]) -> frozenset[CallId]:
         """Return which calls still wait after a message with results."""
         asked, given = frozenset(waiting), frozenset(answers)
-        if not answers or not given <= asked or not _are_unique(answers):
+        if not answers or not given <= asked or len(given) < len(answers):
             self.is_matched = False
         return asked - given
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
         return replace(self, totals=self.totals.copy())
-
-
-def _are_unique(ids: tuple[CallId, ...]) -> bool:
-    return len(set(ids)) == len(ids)
 
 
 class ItemIndex(Struct, frozen=True):
@@ -290,10 +283,6 @@ class Items(Sequence[Item]):
     def continues(self, other: "Items") -> bool:
         """Return whether these are the items of `other`, and perhaps more after them."""
         return self._store is other._store and self._length >= other._length
-
-    def ids_before(self, stop: int) -> list[EntryId]:
-        """Return the entries of the items before index `stop`, which is at most the length."""
-        return self._index.ids[:stop]
 
     def without(self, entries: Container[EntryId]) -> list[Item]:
         """Return the items that do not belong to `entries`."""

@@ -151,14 +151,12 @@ def _items(messages: Sequence[Message], model: str | None, measured: Iterable[It
     framing = family_of(model or "").framing
     ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
     known = {id(item.message): item for item in measured}
-    items = []
-    for entry_id, message in zip(ids, messages, strict=True):
-        item = known.get(id(message))
-        if item is None:
-            item = Item.of(entry_id, message, meter=meter, framing=framing)
-        elif item.entry_id != entry_id:
-            item = replace(item, entry_id=entry_id)
-        items.append(item)
+    items = [
+        replace(known[id(message)], entry_id=entry_id)
+        if known and id(message) in known
+        else Item.of(entry_id, message, meter=meter, framing=framing)
+        for entry_id, message in zip(ids, messages, strict=True)
+    ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
         items[0] = Item.of(_id(0), messages[0], ItemKind.SUMMARY, meter=meter, framing=framing)
     return Items(items)

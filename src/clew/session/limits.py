@@ -5,12 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from clew.context.view import View
 from clew.core.errors import BudgetReached, ConfigError
 from clew.core.messages import ToolCall
 from clew.core.usage import Spending, Usage
 from clew.providers.prices import Price, price
+
+
+def format_dollars(usd: float) -> str:
+    """Return an amount with two digits, or with as many as it has: `$0.0001`."""
+    digits = f"{usd:.6f}".rstrip("0")
+    return f"${usd:.2f}" if len(digits.partition(".")[2]) <= len("00") else f"${digits}"
 
 
 class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
@@ -20,6 +27,8 @@ class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
     """US dollars that the session may cost; None for no limit."""
     prices: Mapping[str, Price] = {}
     """Prices by model; they take precedence over those of the catalogue."""
+    remedy: str = "compact the conversation"
+    """What makes the next call cheaper."""
 
     def cost(self, usage: Usage, *, provider: str, model: str) -> float | None:
         """Return the cost of a call in US dollars; None when the price is unknown."""
@@ -35,22 +44,44 @@ class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
             return
         if spent.usd >= self.budget:
             raise BudgetReached(
-                f"the session has cost ${spent.usd:.4f} of its budget of ${self.budget:.2f}."
-                " Raise the budget to continue; nothing is lost."
+                f"the session has cost ${spent.usd:.4f} of its budget of"
+                f" {format_dollars(self.budget)}. Raise the budget to continue; nothing is lost."
             )
         cost = self.cost(expected, provider=provider, model=model)
         if cost is None:
             raise BudgetReached(
                 f"the price of {model} on {provider} is unknown, so the budget of"
-                f" ${self.budget:.2f} cannot be enforced. Set its price, or run without a budget."
+                f" {format_dollars(self.budget)} cannot be enforced. Set its price, or run without"
+                " a budget."
             )
         if spent.usd + cost > self.budget:
             raise BudgetReached(
                 f"the next call to {model} would cost about ${cost:.4f}"
                 f" ({expected.input_tokens:,} tokens in, about {expected.output_tokens:,} out), and"
-                f" ${self.budget - spent.usd:.4f} of the budget of ${self.budget:.2f} is left."
-                " Raise the budget or compact the conversation to continue; nothing is lost."
+                f" ${self.budget - spent.usd:.4f} of the budget of"
+                f" {format_dollars(self.budget)} is left. Raise the budget or {self.remedy} to"
+                " continue; nothing is lost."
             )
+
+    def limit_output(
+        self, left: float, *, provider: str, model: str, expected: Usage, most: int
+    ) -> int:
+        """Return how many tokens of an answer the rest of a budget pays for: 1 to `most`.
+
+        A provider stops the answer there, so that one long answer cannot exceed the budget.
+
+        Args:
+            left: US dollars that may still be spent.
+            provider: The provider's name.
+            model: The model to call.
+            expected: The tokens that the call is likely to take.
+            most: The tokens that the model may write without a budget.
+        """
+        without = self.cost(replace(expected, output_tokens=0), provider=provider, model=model)
+        longest = self.cost(replace(expected, output_tokens=most), provider=provider, model=model)
+        if without is None or longest is None or longest <= without:
+            return most
+        return max(1, min(most, int(most * (left - without) / (longest - without))))
 
 
 class SharedBudget:

@@ -161,12 +161,26 @@ def request_for(state: SessionState, used: int) -> Request:
         system=view.setup.system,
         tools=tools,
         deferred_tools=deferred,
-        max_output_tokens=min(model.max_output, room),
+        max_output_tokens=_limit_output(state, min(model.max_output, room)),
         reasoning=reasoning,
         settled=view.settled,
         sees=model.sees,
         cache_key=state.journal.record.id,
         options=state.make_request_options(),
+    )
+
+
+def _limit_output(state: SessionState, most: int) -> int:
+    """Return how many tokens, `most` or fewer, the budget pays for in the next answer."""
+    left = state.budget_left
+    if left is None:
+        return most
+    return state.cost_limit.limit_output(
+        left,
+        provider=state.provider.name,
+        model=state.journal.view.setup.model.name,
+        expected=state.expect_call(),
+        most=most,
     )
 
 

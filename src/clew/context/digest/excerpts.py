@@ -87,11 +87,15 @@ class _Candidate(Struct, gc=False):
 class Excerpts:
     """The lines of some passages, ranked once; any number of them can be chosen."""
 
-    def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
-        """Rank the lines of `stretch` that are not in `known`."""
+    def __init__(
+        self, stretch: Sequence[Passage], *, known: Container[str] = (), told: str = ""
+    ) -> None:
+        """Rank the lines of `stretch` that are not in `known` and that `told` does not contain."""
         self._stretch = stretch
         self._groups: dict[int, tuple[str, str]] = {}
-        self._ranked = _rank_lines(_collect_lines(stretch, known))
+        ranked = _rank_lines(_collect_lines(stretch, known))
+        is_told = _make_finder(told, lines=len(ranked))
+        self._ranked = [line for line in ranked if not is_told(line[0])]
 
     def choose(self, *, max_chars: int, told: str = "", cut: bool = False) -> list[str]:
         """Quote the best lines that `told` does not contain, under their files or calls.
@@ -105,7 +109,7 @@ class Excerpts:
         long: list[_Candidate] = []
         spare: dict[str, _Candidate] = {}
         room = max_chars - len(_PATHS_HEADING) - 1
-        is_told = _make_finder(told) if len(self._ranked) >= _MANY else told.__contains__
+        is_told = _make_finder(told, lines=len(self._ranked))
         for text, found in chain(self._ranked, spare.items()):
             cost = len(text) + 1
             if cost > room:
@@ -192,12 +196,14 @@ class Excerpts:
         return [f"{heading}:", *lines] if lines else [heading]
 
 
-def _make_finder(told: str) -> Callable[[str], bool]:
-    """Return a function that tells whether `told` contains a line.
+def _make_finder(told: str, *, lines: int) -> Callable[[str], bool]:
+    """Return a function that tells whether `told` contains a line; it is called for `lines`.
 
-    Most lines are not in it, and searching them would take long. A line that is consists of
-    pieces into which `told` is cut, except for its ends.
+    Most lines are not in it, and searching many of them would take long. A line that is consists
+    of pieces into which `told` is cut, except for its ends.
     """
+    if lines < _MANY:
+        return told.__contains__
     pieces = {told[start : start + _PIECE] for start in range(0, len(told), _PIECE)}
     starts = range(_PIECE)
 
@@ -235,7 +241,7 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
                     kind,
                     text in replaced,
                 )
-            else:
+            elif not seen.sources & kind:
                 seen.sources |= kind
         distance += len(passage.text) + 1
     return lines

@@ -4,13 +4,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Container, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
 from clew.context.digest.passages import (
     CALLED,
     Passage,
-    find_names,
+    collect_names,
     render_text,
     split_passages,
 )
@@ -39,7 +40,7 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     """
     cleared = {marker.entry_id for marker in markers}
     kept = render_text(item for item in items if item.entry_id not in cleared)
-    seen = set(find_names(kept))
+    seen = collect_names(kept)
     added: dict[EntryId, str] = {}
     for item in reversed(items):
         if item.entry_id in cleared:
@@ -50,6 +51,11 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     return tuple(
         replace(one, text=f"{one.text.removesuffix(']')}{added[one.entry_id]}]") for one in markers
     )
+
+
+@lru_cache(maxsize=1 << 13)
+def _is_marked(name: str) -> bool:
+    return _MARKED.search(name) is not None
 
 
 class NameIndex:
@@ -85,15 +91,8 @@ class NameIndex:
             score += _OFTEN * math.log1p(count[name])
             return -(score + (_FILE if "." in name else 0.0))
 
-        self._ranked = sorted(
-            (
-                name
-                for name in count
-                if (_MARKED.search(name) and not name.isdecimal())
-                or (name in called and name.isdecimal())
-            ),
-            key=rank,
-        )
+        listed = [name for name in count if name in called or not name.isdecimal()]
+        self._ranked = sorted(filter(_is_marked, listed), key=rank)
         self.chars = sum(len(name) + 2 for name in self._ranked)
         """What all of them take, joined with a comma and a space."""
 

@@ -1,7 +1,7 @@
 """Passages: the quotable text of messages, with its source, its lines and its names."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -26,6 +26,7 @@ LEAST_LINE = 24
 _PATH_PARTS = 2
 _NOT_IN_PATH = re.compile(r"[\s\"'`(<>={},;]")
 _any_json = JsonDecoder()
+_SUMMARY = ItemKind.SUMMARY
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
 """Sources of text: a message; a call's arguments; a file or page that a tool read; the output
@@ -55,8 +56,10 @@ class Passage(Struct, kw_only=True, gc=False):
     """The call that it is a part of, if any."""
     replaced: frozenset[str] = frozenset()
     """Lines that an edit replaced, as `strip_line_number` returns them."""
-    _lines: list[Line] | None = None
-    _names: dict[str, int] | None = None
+    _lines: Sequence[Line] | None = None
+    _line_texts: Sequence[str] = ()
+    """Read without the lines."""
+    _names: Mapping[str, int] | None = None
 
     @property
     def subject(self) -> str:
@@ -65,18 +68,38 @@ class Passage(Struct, kw_only=True, gc=False):
         return subject if is_path(subject) else self.label
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> Sequence[Line]:
         """The lines that can be quoted, last first."""
         if self._lines is None:
-            self._lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else []
+            self._lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else ()
+            self._line_texts = ()
         return self._lines
 
     @property
-    def names(self) -> dict[str, int]:
+    def line_texts(self) -> Sequence[str]:
+        """The texts of `lines`, in another order; faster while the lines are not needed."""
+        if self._lines is not None:
+            return [line.text for line in self._lines]
+        if not self._line_texts and len(self.text) >= LEAST_LINE:
+            self._line_texts = _split_line_texts(self.text)
+        return self._line_texts
+
+    @property
+    def names(self) -> Mapping[str, int]:
         """The names in the text, in order, and how often each occurs."""
         if self._names is None:
-            self._names = count_names(self.text)
+            self._names = count_names(self.text) or _NO_NAMES
         return self._names
+
+
+_NO_NAMES: Mapping[str, int] = {}
+"""Shared, as most passages have none."""
+
+
+def _split_line_texts(text: str) -> list[str]:
+    stripped = [raw.strip() for raw in text.split("\n") if len(raw) >= LEAST_LINE]
+    lines = [strip_line_number(line) if line[:1].isdigit() else line for line in stripped]
+    return [line for line in lines if len(line) >= LEAST_LINE]
 
 
 def _split_lines(text: str) -> list[Line]:
@@ -127,7 +150,7 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> list[Passage]:
             )
         elif type(part) is ToolCall:
             found.append(_read_call(entry_id, part, shown_by))
-        elif type(part) is Text and item.kind is not ItemKind.SUMMARY:
+        elif type(part) is Text and item.kind is not _SUMMARY:
             role = str(item.message.role)
             found.append(Passage(entry_id=entry_id, label=role, source=SPOKEN, text=part.text))
     return found
@@ -230,13 +253,14 @@ _SEPARATED = bytes(
     for byte in range(256)
 )
 """Replaces ASCII characters that no name has by a space, much faster than an expression."""
+_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\\w")
 _LEAST_NAME, _LEAST_IDENTIFIER = 7, 12
 _HASH = re.compile(r"[0-9a-f]{7,40}")
 
 
 def find_names(text: str) -> list[str]:
     """Return the names in a text: files, hashes and long identifiers."""
-    return _NAME.findall(text)
+    return _NAME.findall(_blank_escapes(text))
 
 
 def count_names(text: str) -> dict[str, int]:
@@ -253,8 +277,20 @@ def collect_names(text: str) -> set[str]:
     return set(chain.from_iterable(map(_names_of, set(_split_tokens(text)))))
 
 
+def _blank_escapes(text: str) -> str:
+    """Return `text` with spaces for the escapes of JSON and source code, which begin no name.
+
+    Where a path of Windows has single backslashes, they are not escapes.
+    """
+    if "\\" not in text or _WINDOWS_PATH.search(text):
+        return text
+    for escape in ("\\\\", "\\n", "\\t", "\\r"):
+        text = text.replace(escape, "  ")
+    return text
+
+
 def _split_tokens(text: str) -> list[bytes]:
-    return text.encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
+    return _blank_escapes(text).encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
 
 
 class _TokenNames(dict[bytes, Sequence[str]]):
@@ -277,4 +313,4 @@ def _read_token(token: str) -> Sequence[str]:
         return ()
     if token.isascii() and token.isidentifier():
         return (token,) if len(token) >= _LEAST_IDENTIFIER or _HASH.fullmatch(token) else ()
-    return tuple(_NAME.findall(token))
+    return tuple(find_names(token))

@@ -54,6 +54,7 @@ _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
 _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
+_USER = str(Role.USER)
 _FULL = 0.95
 
 
@@ -143,15 +144,15 @@ def _prepare_work(
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
     leaving, visible_texts = history.read_texts(recent, staying)
-    stretch = [one for one in join_passages(leaving) if one.label != Role.USER]
+    stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
-    excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
+    state = history.state.gather_state()
+    known = set(chain.from_iterable(one.line_texts for one in shown))
+    excerpts = Excerpts(stretch, known=known, told="\n".join(state.changed_files.lines))
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    state = history.state.gather_state()
-    changed = "\n".join(state.changed_files.lines)
     findings = rank_statements([text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
@@ -170,14 +171,8 @@ def _prepare_work(
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
-        return _write_details(
-            "\n".join(lines),
-            excerpts,
-            index,
-            changed=changed,
-            known_names=known_names,
-            max_chars=max_chars,
-        )
+        text = "\n".join(lines)
+        return _write_details(text, excerpts, index, known_names=known_names, max_chars=max_chars)
 
     return write
 
@@ -187,7 +182,6 @@ def _write_details(
     excerpts: Excerpts,
     index: NameIndex,
     *,
-    changed: str,
     known_names: set[str],
     max_chars: int,
 ) -> str:
@@ -195,14 +189,13 @@ def _write_details(
     left = max_chars - len(text) - 1
     for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
     for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-    told = f"{text}\n{changed}"
-    body = _add_excerpts(text, excerpts.choose(max_chars=for_excerpts, told=told))
+    body = _add_excerpts(text, excerpts.choose(max_chars=for_excerpts, told=text))
     left = max_chars - len(body) - len(_NAMES_HEADING) - 2
     names = index.choose(max_chars=left, known=known_names | collect_names(body))
     listed = f"\n\n{_NAMES_HEADING}{', '.join(names)}" if names else ""
     if max_chars - len(body) - len(listed) >= LEAST_PART:
         room = max_chars - len(text) - len(listed) - len(_EXCERPTS_HEADING) - 3
-        body = _add_excerpts(text, excerpts.choose(max_chars=room, told=told, cut=True))
+        body = _add_excerpts(text, excerpts.choose(max_chars=room, told=text, cut=True))
     return body + listed
 
 

@@ -25,9 +25,10 @@ from clew.context.digest.sections import TextSection, fill_sections
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
 from clew.context.digest.tool_steps import ToolStep, is_temporary
-from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
+from clew.context.digest.user_words import is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
+from clew.context.user_answers import find_words
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 
@@ -115,20 +116,23 @@ class StateLog:
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
         self.steps.extend(items)
-        last = -1
         for place, item in enumerate(items):
-            if item.kind is _ASSISTANT:
-                last = place
-            elif (
-                not item.answers or len(item.answers) < len(item.message.parts)
-            ) and is_interruption(item.message.text):
-                answer = self._last if last < 0 else (self._length + last, items[last])
+            if item.kind is _ASSISTANT or 0 < len(item.answers) == len(item.message.parts):
+                continue
+            if is_interruption(item.message.text):
+                answer = self._find_answer(items[:place])
                 if answer is not None:
                     interruption = self._length + place, item.entry_id, *answer
                     self._interruptions.append(interruption)
-        if last >= 0:
-            self._last = self._length + last, items[last]
+        self._last = self._find_answer(items)
         self._length += len(items)
+
+    def _find_answer(self, items: Sequence[Item]) -> tuple[int, Item] | None:
+        """Return the last answer of the model after `items`, with its place."""
+        for place in range(len(items) - 1, -1, -1):
+            if items[place].kind is _ASSISTANT:
+                return self._length + place, items[place]
+        return self._last
 
     def gather_state(self) -> StateLedger:
         """Compute the state so far; see the function of that name."""
@@ -162,7 +166,7 @@ def _list_refusals(
         (
             step.place,
             Refusal(
-                entry_id=step.result_id, what=_describe_step(step), reason=find_answer(step.result)
+                entry_id=step.result_id, what=_describe_step(step), reason=find_words(step.result)
             ),
         )
         for step in steps

@@ -63,17 +63,14 @@ class StepLog:
 
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
+        answers = self._answers
         for place, item in enumerate(items, start=self._length):
             if item.answers:
                 for call_id in item.answers:
-                    self._answers[call_id] = item
+                    answers[call_id] = item
             if item.asks:
-                for part in item.message.parts:
-                    if type(part) is ToolCall:
-                        calls = self._reads if is_read_tool(part.name) else self._calls
-                        calls.append((self._count, place, item.entry_id, part))
-                        self._count += 1
-            elif not item.answers and item.kind is _USER and "<" in (text := item.message.text):
+                self._add_calls(place, item)
+            elif item.kind is _USER and not item.answers and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
 
@@ -83,6 +80,13 @@ class StepLog:
         reads = self._reads[bisect_left(self._reads, since, key=_place) :]
         steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
         return _join_polls(steps, self._ended)
+
+    def _add_calls(self, place: int, item: Item) -> None:
+        for part in item.message.parts:
+            if type(part) is ToolCall:
+                calls = self._reads if is_read_tool(part.name) else self._calls
+                calls.append((self._count, place, item.entry_id, part))
+                self._count += 1
 
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""

@@ -130,7 +130,7 @@ def split_before(view: View, cut: int) -> tuple[tuple[Item, ...], list[Item]]:
     """
     items = view.items
     spared = _find_required(view, cut)
-    before, ids = items[:cut], items.ids_before(cut)
+    before, ids = items[:cut], items.ids[:cut]
     if spared.isdisjoint(ids):
         return tuple(before), []
     stays = [entry_id in spared for entry_id in ids]
