@@ -20,8 +20,9 @@ from clew.permissions.policy import Grant, Policy
 from clew.permissions.read_only import only_reads
 from clew.permissions.rules import MAX_RULE_LENGTH
 from clew.permissions.shell.command_line import CommandLine, ShellCommand
-from clew.permissions.shell.file_arguments import find_files, find_possible_files
+from clew.permissions.shell.file_arguments import find_files
 from clew.permissions.shell.parser import parse_line
+from clew.permissions.shell.possible_files import find_possible_files
 from clew.permissions.shell.programs import DESTRUCTIVE, FILTERS, RUNNERS, word_set
 
 _WILD = frozenset("*?")

@@ -105,6 +105,8 @@ def _has_reading_form(command: ShellCommand, arguments: Sequence[Argument]) -> b
             return all(word.text.startswith("+") for word in operands)
         case "uniq" | "xxd":
             return len(operands) < 2 and all(word.known for word in operands)
+        case "strings":
+            return not any(word.text.startswith("@") for word in operands)
         case "jq":
             return not _JQ_READS_ELSEWHERE.search(command.plain)
         case _:

@@ -34,11 +34,16 @@ _MODE = Program(
 )
 
 COPIES: dict[str, Program] = {
-    **dict.fromkeys(
-        word_set("unlink rmdir mkfifo mknod dos2unix unix2dos setfattr chattr"), _WRITER
-    ),
+    **dict.fromkeys(word_set("unlink rmdir mkfifo mknod dos2unix unix2dos chattr"), _WRITER),
+    "setfattr": replace(_WRITER, values=letters("nvx"), lists=word_set("--restore")),
     **dict.fromkeys(("chmod", "chown", "chgrp"), _MODE),
-    "setfacl": replace(_WRITER, values=letters("mx"), recurses=word_set("-R --recursive")),
+    "setfacl": replace(
+        _WRITER,
+        values=letters("mx"),
+        reads=letters("MX"),
+        lists=word_set("--restore"),
+        recurses=word_set("-R --recursive"),
+    ),
     "tee": replace(_WRITER, flags=letters("aip") | word_set("--append --ignore-interrupts")),
     "touch": replace(
         _WRITER,
