@@ -4,8 +4,8 @@ The shape of a command line is the first words of each command, that of a path i
 URL its host. A call without a target, as of an MCP tool, has no shape: the grant covers the tool.
 Filters such as `tail` in a line have no shape: a grant covers any of them. The file of a
 redirection belongs to the shape; groups, loops and variables count only as such. Only a grant for
-exactly that call covers a call in doubt, one whose later arguments decide what is lost, and a change
-to settings or hooks. A grant never covers another tool or another risk.
+exactly that call covers a call in doubt, one whose later arguments decide what is lost, and a
+change to settings or hooks. A grant never covers another tool or another risk.
 """
 
 import re

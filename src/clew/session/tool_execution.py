@@ -173,7 +173,11 @@ async def _find_failure(
     tool, arguments = prepared.tool, prepared.arguments
     if isinstance(tool, ChecksArguments) and (problem := tool.check(arguments)) is not None:
         return problem
-    if not isinstance(tool, RehearsesCalls) or access.kind is not TargetKind.PATH:
+    if not isinstance(tool, RehearsesCalls):
+        return None
+    if access.kind is TargetKind.COMMAND:
+        return await tool.rehearse(arguments, state.tool_context)
+    if access.kind is not TargetKind.PATH:
         return None
     reading = replace(access, tool="Read", risk=Risk.INSPECT)
     if state.gate.decide(reading).verdict is not Verdict.ALLOW:

@@ -172,8 +172,9 @@ class RehearsesCalls(Protocol):
     async def rehearse(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
         """Return the failure that `run` would return now, or None.
 
-        It changes nothing. A session calls it only where the Read tool may read the targets of the
-        call without a question, so the failure tells the model nothing that it may not know.
+        It changes nothing. A session calls it only for commands, and where the Read tool may read
+        the targets of the call without a question, so the failure tells the model nothing that it
+        may not know. For a command it looks at the command alone.
         """
         ...
 

@@ -7,7 +7,9 @@ nothing, and the next one starts in the same folder.
 
 import fcntl
 import os
+import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -45,6 +47,9 @@ _HIGH_FD = 100
 _LONGEST_PATH = 65_536
 _READ_ONLY = "Read-only file system"
 _DENIED = "Permission denied"
+_PARSE_SECONDS = 5
+_CHANGES_SYNTAX = re.compile(r"shopt|alias|extglob|\bset\b|\bexit\b|\bexec\b")
+"""Commands that may change how bash parses the lines after them, or keep it from reading them."""
 _EVAL = 'set -- "$1"; eval "$1"'
 _UNSET = (
     "for _clew in $(compgen -e); do"
@@ -89,6 +94,7 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
             return failure(str(error))
 
     bash.find_problem = _find_problem
+    bash.find_failure = _find_syntax_error
     if options.sandbox.active:
         words = f"{bash.spec.description} {options.sandbox.describe()}"
         bash.spec = replace(bash.spec, description=words)
@@ -98,7 +104,30 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
 def _find_problem(command: str, **_: object) -> str:
     if not command.strip():
         return "The command is empty."
+    if all(not line or line.startswith("#") for line in map(str.strip, command.splitlines())):
+        return "The command is only a comment."
     return "The command has a null character." if "\0" in command else ""
+
+
+def _find_syntax_error(command: str, **_: object) -> ToolOutput | None:
+    """Return the failure of a command that bash cannot parse; nothing is run."""
+    if _CHANGES_SYNTAX.search(command):
+        return None
+    try:
+        parsed = subprocess.run(  # noqa: S603 - it only parses
+            ["bash", "--norc", "--noprofile", "-n", "-c", command],  # noqa: S607
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PARSE_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    problem = parsed.stderr.decode(errors="replace").strip()
+    if not (parsed.returncode and problem):
+        return None
+    return failure(f"Not run: bash cannot parse the command.\n{problem}")
 
 
 async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOutput:
