@@ -328,6 +328,7 @@ READS_ENV = [
     "printf 'a:\\n\\tcat .env\\n' > Makefile; make",
     "printf 'a:\\n\\tcat .env\\n' > m; make -f m",
     "printf 'cat .e' > s.sh; printf nv >> s.sh; sh s.sh",
+    "gcc -E -include.env x.c",
     # a folder for a program that may show all of it
     "mytool .",
     "mytool ./",

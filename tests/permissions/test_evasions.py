@@ -6,6 +6,7 @@ import pytest
 
 from attacks.evasions import EVASIONS, fill
 from clew.core.permissions import Verdict
+from clew.permissions.denied_paths import MAX_GUESSED
 from tests.permissions.command_lines import judge, pairs
 from tests.rows import each_row
 
@@ -89,6 +90,7 @@ def test_a_line_that_may_evade_a_deny_rule_never_runs_without_a_question(
                 "less -N conf/x",
                 "git branch new",
                 "git remote add a b",
+                "git -C src branch -a",
                 "mytool --fix=src",
                 "touch src/new",
             ],
@@ -113,3 +115,27 @@ def test_a_line_that_may_evade_a_deny_rule_never_runs_without_a_question(
 )
 def test_ordinary_lines_need_no_question(rule: str, command: str, project: Path) -> None:
     assert judge(command, rule, project) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("rule", ["Read(**/*.pem)", "Edit(**/*.pem)", "Read(*.pem)"])
+def test_an_unknown_program_asks_about_a_folder_only_if_a_denied_file_is_in_it(
+    rule: str, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/x.py").touch()
+    (tmp_path / "keys/deep").mkdir(parents=True)
+    (tmp_path / "keys/deep/a.pem").touch()
+
+    for line in ("mytool .", "mytool keys", "mytool keys/deep/", "mytool --in=keys"):
+        assert judge(line, rule, tmp_path) is Verdict.ASK, line
+    for line in ("mytool src", "mytool missing", "mytool src/x.py", "mytool"):
+        assert judge(line, rule, tmp_path) is Verdict.ALLOW, line
+
+
+def test_a_folder_that_is_too_large_to_search_is_a_question(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for name in range(MAX_GUESSED + 1):
+        (tmp_path / f"src/{name}").touch()
+
+    assert judge("mytool src", "Read(**/*.pem)", tmp_path) is Verdict.ASK
+    assert judge("mytool src", "Read(./.env)", tmp_path) is Verdict.ALLOW

@@ -98,7 +98,7 @@ def matches_guard(rule: Rule, line: CommandLine, dirs: WorkingDirs) -> bool:
 def find_doubt(line: CommandLine, guarding: Sequence[Rule], dirs: WorkingDirs) -> str:
     """Return why the line may use a file that a rule forbids, or an empty string."""
     rules = [rule for rule in guarding if guards_files(rule, "Write", Risk.MODIFY)]
-    possible = list(_possible_files(line)) if rules else []
+    possible = list(dict.fromkeys(_possible_files(line))) if rules else []
     links = LinkFinder()
     for rule in rules:
         if (

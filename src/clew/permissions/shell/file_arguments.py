@@ -43,13 +43,19 @@ def find_table(words: Sequence[ShellWord]) -> tuple[Program | None, Sequence[She
     if not is_system_program(words):
         return None, words[1:]
     if program == "git":
-        rest = list(words[1:])
-        while rest and rest[0].text.startswith("-"):
-            del rest[: 2 if rest[0].text in GLOBAL_VALUES else 1]
-        return (SUBCOMMANDS.get(rest[0].text) if rest else None), rest[1:]
+        name, rest = split_subcommand(words)
+        return SUBCOMMANDS.get(name), rest
     return PROGRAMS.get(program), split_bundle(
         words[1:], PROGRAMS["tar"]
     ) if program == "tar" else words[1:]
+
+
+def split_subcommand(words: Sequence[ShellWord]) -> tuple[str, Sequence[ShellWord]]:
+    """Return the subcommand of git, empty if there is none, and the words after it."""
+    at = 1
+    while at < len(words) and words[at].text.startswith("-"):
+        at += 2 if words[at].text in GLOBAL_VALUES else 1
+    return (words[at].text if at < len(words) else ""), words[at + 1 :]
 
 
 def is_system_program(words: Sequence[ShellWord]) -> bool:

@@ -12,7 +12,7 @@ HOST = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)|[a-z]+://", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s'\"=:@,;|&<>()`{}]+")
 _HERE = frozenset({"$PWD", "${PWD}", "$(pwd)", "`pwd`"})
 _MAX_WORD = 1_000
-_MAX_CLUSTER = 8
+_MAX_CLUSTER = 12
 
 
 def make_word(text: str, like: ShellWord | None = None) -> ShellWord:
@@ -44,9 +44,8 @@ def guess_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
         if text.startswith("-"):
             text = text.partition("=")[2]
         if text and (word.known or text == ".") and len(text) <= _MAX_WORD:
-            path = make_word(text)
-            yield FileAccess(path=path, writes=False, tree=True, guessed=True)
-            yield FileAccess(path=path, writes=True, tree=True, guessed=True)
+            # A rule against reading also applies to writing.
+            yield FileAccess(path=make_word(text), writes=True, tree=True, guessed=True)
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from clew.permissions.shell.file_arguments import (
     list_file_operands,
     list_operand_files,
     list_option_files,
+    split_subcommand,
     uses_option,
 )
 from clew.permissions.shell.names_in_words import guess_files, guess_folders, make_word
@@ -75,7 +76,7 @@ def _guess_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
     if program_name(words) != "git":
         yield from guess_folders(words[1:])
         return
-    name = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
+    name, _ = split_subcommand(words)
     if name and name not in LEAVES_FILES:
         yield FileAccess(path=make_word("."), writes=True, tree=True, guessed=True)
 
