@@ -173,14 +173,11 @@ async def _find_failure(
     tool, arguments = prepared.tool, prepared.arguments
     if isinstance(tool, ChecksArguments) and (problem := tool.check(arguments)) is not None:
         return problem
-    if not isinstance(tool, RehearsesCalls):
-        return None
-    if access.kind is TargetKind.COMMAND:
-        return await tool.rehearse(arguments, state.tool_context)
-    if access.kind is not TargetKind.PATH:
+    is_path = access.kind is TargetKind.PATH
+    if not isinstance(tool, RehearsesCalls) or not (is_path or access.kind is TargetKind.COMMAND):
         return None
     reading = replace(access, tool="Read", risk=Risk.INSPECT)
-    if state.gate.decide(reading).verdict is not Verdict.ALLOW:
+    if is_path and state.gate.decide(reading).verdict is not Verdict.ALLOW:
         # What the call would find is not for the model to know.
         return None
     context = replace(state.tool_context, allowed_paths=targets)
