@@ -1,6 +1,8 @@
 """What a view keeps of plain conversations: the turns that later questions rely on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
 from statistics import fmean
 
 from benchmarks.compacted_views import newest_text, view_by_rules
@@ -11,7 +13,19 @@ from clew.simulation.blind_test.transcript import readable
 
 SIZES = (2, 4, 8, 16)
 """Thousands of tokens."""
-KINDS = {"memory": "memory chats", "talk": "talk of the sessions"}
+KINDS = {"memory": "memory chats", "desk": "service desk", "talk": "talk of the sessions"}
+_DRAWS = 2_000
+"""Times that recordings are drawn again to see how much a difference depends on them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Whether one thing that was relied on is in the view, and in the newest text."""
+
+    turn: bool
+    newest_turn: bool
+    passage: bool
+    newest_passage: bool
 
 
 def main() -> None:
@@ -33,7 +47,7 @@ def measure(found: Sequence[Chat]) -> Section:
                 chat for chat in found if chat.kind == kind and len(readable(chat.messages)) > chars
             ]
             if longer:
-                rows.append(_row(f"{name}, {size}k", longer, chars))
+                rows.append(_row(f"{name}, {size}k", longer, chars, is_judged=kind != "memory"))
     counts = {
         kind: sum(len(chat.relied_on) for chat in found if chat.kind == kind) for kind in KINDS
     }
@@ -41,8 +55,9 @@ def measure(found: Sequence[Chat]) -> Section:
         title="Plain conversations",
         command="python -m benchmarks chats",
         columns=(
-            *("view", "chats", "turns", "newest: turns", "passages", "newest: passages"),
-            "target: more than the newest text",
+            *("view", "recordings, chats", "relied on", "turns", "newest: turns"),
+            *("only in the view, only in the newest", "likely that the view has more turns"),
+            *("passages", "newest: passages", "target: more than the newest text"),
         ),
         rows=rows,
         notes=[
@@ -50,39 +65,59 @@ def measure(found: Sequence[Chat]) -> Section:
             f"{CHARS_PER_TOKEN} characters a token; views by rules, with no model call",
             "turns: share of the messages relied on that are in the view word for word; passages: "
             "share of the sentences or lines in them that are",
-            f"memory chats: what two customers told in many visits, with {counts['memory']} "
-            "questions that name their source (BFCL); the sources are spread evenly, so newest "
-            "text is a strong baseline",
-            "talk of the sessions: what users and agents wrote to each other in the first two "
-            f"thirds of a recorded session, without tools; {counts['talk']} messages are relied "
-            "on, because they alone had a name that comes up in the last third",
+            f"likely: share of {_DRAWS:,} draws of whole recordings in which it has more",
+            "memory chats: what two customers told in a half, three quarters or all of many "
+            f"visits; {counts['memory']} questions name their source (BFCL). They are shown for "
+            "comparison and not judged, as they come from two recordings only",
+            f"service desk: twelve calls in one chat (τ²-bench); {counts['desk']} messages are "
+            "relied on, because they were the first to say a value that the agent used in a tool",
+            "talk of the sessions: what users and agents wrote to each other in 40, 55, 70 and 85 "
+            f"% of a recorded session, without tools; {counts['talk']} messages are relied on, "
+            "because they alone had a name that comes up in the rest",
         ],
     )
 
 
-def _row(name: str, longer: Sequence[Chat], chars: int) -> tuple[str, ...]:
-    ours = _score(longer, [view_by_rules(chat.messages, chars) for chat in longer])
-    newest = _score(longer, [newest_text(chat.messages, chars) for chat in longer])
+def _row(name: str, longer: Sequence[Chat], chars: int, *, is_judged: bool) -> tuple[str, ...]:
+    found: dict[str, list[Kept]] = {}
+    for chat in longer:
+        found.setdefault(chat.session, []).extend(_find_kept(chat, chars))
+    every = [one for kept in found.values() for one in kept]
+    only_ours = sum(one.turn and not one.newest_turn for one in every)
+    only_newest = sum(one.newest_turn and not one.turn for one in every)
+    turns, newest_turns = fmean(one.turn for one in every), fmean(one.newest_turn for one in every)
+    passages = fmean(one.passage for one in every)
+    newest_passages = fmean(one.newest_passage for one in every)
     return (
         name,
-        str(len(longer)),
-        f"{ours[0]:.2f}",
-        f"{newest[0]:.2f}",
-        f"{ours[1]:.2f}",
-        f"{newest[1]:.2f}",
-        judge(ours[0] > newest[0] and ours[1] > newest[1]),
+        f"{len(found)}, {len(longer)}",
+        str(len(every)),
+        f"{turns:.2f}",
+        f"{newest_turns:.2f}",
+        f"{only_ours}, {only_newest}",
+        f"{_estimate_likelihood(found):.2f}",
+        f"{passages:.2f}",
+        f"{newest_passages:.2f}",
+        judge(turns > newest_turns and passages > newest_passages) if is_judged else "–",
     )
 
 
-def _score(longer: Sequence[Chat], views: Sequence[str]) -> tuple[float, float]:
-    """Return the shares of whole turns and of passages kept; every reliance counts the same."""
-    turns: list[bool] = []
-    passages: list[bool] = []
-    for chat, view in zip(longer, views, strict=True):
-        text = normalize(view)
-        turns += [normalize(one.turn) in text for one in chat.relied_on]
-        passages += [normalize(one.passage) in text for one in chat.relied_on]
-    return fmean(turns), fmean(passages)
+def _find_kept(chat: Chat, chars: int) -> list[Kept]:
+    view = normalize(view_by_rules(chat.messages, chars))
+    newest = normalize(newest_text(chat.messages, chars))
+    wanted = [(normalize(one.turn), normalize(one.passage)) for one in chat.relied_on]
+    return [
+        Kept(turn in view, turn in newest, passage in view, passage in newest)
+        for turn, passage in wanted
+    ]
+
+
+def _estimate_likelihood(found: Mapping[str, Sequence[Kept]]) -> float:
+    """Draw as many recordings as there are, with repeats; return how often the view has more."""
+    leads = [sum(one.turn - one.newest_turn for one in kept) for kept in found.values()]
+    random = Random(0)
+    more = sum(sum(random.choices(leads, k=len(leads))) > 0 for _ in range(_DRAWS))
+    return more / _DRAWS
 
 
 if __name__ == "__main__":

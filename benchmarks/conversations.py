@@ -1,5 +1,6 @@
 """Conversations to measure on: a made-up one of any length, and plain chats without tools."""
 
+import gzip
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,8 +21,14 @@ _BODY = (
 ) * 3
 _NAME = re.compile(r"(?:[\w.@~-]+/)+[\w.@-]+\.\w{1,6}\b|\b[0-9a-f]{7,40}\b|\b[A-Za-z_]\w{11,}\b")
 """A path, a hash, or a name of twelve characters or more."""
-_EARLIER = 2 / 3
-"""The share of a session's talk that is compacted; the rest shows what was relied on."""
+_EARLIER = (0.4, 0.55, 0.7, 0.85)
+"""Shares of a session's talk that are compacted; the rest shows what was relied on."""
+_TOLD = (0.5, 0.75, 1.0)
+"""Shares of the visits of a customer after which the questions so far are asked."""
+_VISITS = 12
+"""Calls to a service desk that one chat has; together they are longer than most views."""
+_VALUES = range(4, 60)
+"""Characters of a value that was needed: not a code like "USA", and not a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class Chat:
     """A conversation without tools, and what later questions rely on."""
 
     kind: str
+    session: str
+    """The recording it is from; several chats of one recording are not independent."""
     messages: Sequence[Message]
     relied_on: Sequence[Reliance]
 
@@ -63,7 +72,7 @@ def conversation(length: int) -> list[Message]:
 
 def chats() -> list[Chat]:
     """Return every recorded chat in which something is relied on later."""
-    found = [*_memory_chats(DATA / "recall"), *_session_talks()]
+    found = [*_memory_chats(DATA / "recall"), *_desk_chats(DATA / "tau2"), *_session_talks()]
     return [chat for chat in found if chat.relied_on]
 
 
@@ -74,19 +83,18 @@ def _memory_chats(folder: Path) -> Iterator[Chat]:
         return
     sources = [(str(row["id"]), str(row["source"])) for row in _rows(questions)]
     for scenario in ("customer", "finance"):
-        turns = [
-            str(turn["content"])
+        visits = [
+            [str(turn["content"]) for turns in talk["question"] for turn in turns]
             for talk in _rows(folder / f"memory_{scenario}.json")
-            for turns in talk["question"]
-            for turn in turns
         ]
-        relied_on = [
-            found
-            for name, source in sources
-            if f"-{scenario}-" in name and (found := _find_source(source, turns)) is not None
-        ]
-        messages = [*map(user, turns), user("I have one more question.")]
-        yield Chat(kind="memory", messages=messages, relied_on=relied_on)
+        asked = [source for name, source in sources if f"-{scenario}-" in name]
+        for share in _TOLD:
+            turns = [turn for visit in visits[: round(len(visits) * share)] for turn in visit]
+            relied_on = [
+                found for source in asked if (found := _find_source(source, turns)) is not None
+            ]
+            messages = [*map(user, turns), user("I have one more question.")]
+            yield Chat(kind="memory", session=scenario, messages=messages, relied_on=relied_on)
 
 
 def _find_source(source: str, turns: Sequence[str]) -> Reliance | None:
@@ -103,21 +111,81 @@ def normalize(text: str) -> str:
     return " ".join(plain.split())
 
 
+def _desk_chats(folder: Path) -> Iterator[Chat]:
+    """Yield calls to a service desk, one after another as if they were one long chat.
+
+    A message is relied on when it was the first to say a value that the agent used in a tool.
+    """
+    for path in sorted(folder.glob("*.json.gz")):
+        calls = msgspec.json.decode(gzip.decompress(path.read_bytes()))["simulations"]
+        for start in range(0, len(calls), _VISITS):
+            said: list[Message] = []
+            needed: dict[str, Reliance] = {}
+            for call in calls[start : start + _VISITS]:
+                _read_call(call["messages"], said, needed)
+            name = f"{path.name.partition('.json')[0]}-{start // _VISITS}"
+            yield Chat(
+                kind="desk",
+                session=name,
+                messages=[*said, user("I have one more question.")],
+                relied_on=list(needed.values()),
+            )
+
+
+def _read_call(
+    rows: Sequence[dict[str, Any]], said: list[Message], needed: dict[str, Reliance]
+) -> None:
+    """Add what was said in a call, and the messages of which the agent used a value in a tool."""
+    for row in rows:
+        text = (row["content"] or "").strip()
+        if text and row["role"] in ("user", "assistant"):
+            said.append(user(text) if row["role"] == "user" else assistant(text))
+        for used in row.get("tool_calls") or () if row["role"] == "assistant" else ():
+            for value in _find_values(used["arguments"]):
+                first = next((one.text for one in said if value in one.text), None)
+                if first is not None and first not in needed:
+                    line = next(line for line in first.splitlines() if value in line)
+                    needed[first] = Reliance(turn=first, passage=line)
+
+
+def _find_values(arguments: object) -> Iterator[str]:
+    match arguments:
+        case str() if len(arguments) in _VALUES and "\n" not in arguments:
+            yield arguments
+        case dict():
+            for inner in arguments.values():
+                yield from _find_values(inner)
+        case list():
+            for inner in arguments:
+                yield from _find_values(inner)
+
+
 def _session_talks() -> Iterator[Chat]:
-    """Yield the talk of the recorded sessions, without their tools.
+    """Yield the talk of the recorded sessions, without their tools, up to several places.
 
     A message is relied on when it alone has a name that comes up in the rest of the session.
     """
     for path in session_files():
         said = list(_talk(read_session(path).messages))
-        cut = int(len(said) * _EARLIER)
-        while cut < len(said) and said[cut].role is not Role.USER:
-            cut += 1
-        earlier, later = said[:cut], said[cut:]
-        if not later:
-            continue
-        relied_on = list(_find_names(earlier, "\n".join(message.text for message in later)))
-        yield Chat(kind="talk", messages=[*earlier, later[0]], relied_on=relied_on)
+        for cut in sorted({_find_cut(said, share) for share in _EARLIER}):
+            earlier, later = said[:cut], said[cut:]
+            if not later:
+                continue
+            relied_on = list(_find_names(earlier, "\n".join(message.text for message in later)))
+            yield Chat(
+                kind="talk",
+                session=path.name.partition(".")[0],
+                messages=[*earlier, later[0]],
+                relied_on=relied_on,
+            )
+
+
+def _find_cut(said: Sequence[Message], share: float) -> int:
+    """Return the place of the first message of the user from that share of the talk on."""
+    cut = int(len(said) * share)
+    while cut < len(said) and said[cut].role is not Role.USER:
+        cut += 1
+    return cut
 
 
 def _talk(messages: Sequence[Message]) -> Iterator[Message]:

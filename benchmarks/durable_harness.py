@@ -23,8 +23,8 @@ from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.runtime.durable_tasks import DurableTasks, make_spec
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.durable_store import open_durable
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore, project_store
-from clew.sdk.spec import SessionSpec
 from clew.stores.task_protocol import TaskRow
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ import anyio
 
 from benchmarks.server_pace import RATE_LIMITLESS, obey
 from clew.core.events import TextDelta
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.server.access import AccessOptions, RequestLimits
 from clew.server.access.audit import AUDIT_FILE
 from clew.server.access.users import USERS_FILE

@@ -23,6 +23,7 @@ from clew.core.entries import Body, Entry, MessageAdded, SetupChanged
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Message, Part, Role, Text, ToolCall, ToolResult
 from clew.core.models import ModelFacts
+from clew.core.text import pluralize
 from clew.providers.protocol import Request
 from clew.testing.request_parsers import anthropic, chat, converse, gemini, responses
 
@@ -339,10 +340,11 @@ def _judge_families(families: Mapping[str, Sequence[Sample]]) -> str:
     missed, small = [], []
     for name, found in sorted(families.items()):
         if not _has_enough(found):
-            small.append(name)
+            small.append(f"{name} ({_ratio(found):.2f})")
         elif abs(_ratio(found) - 1) > LIMIT:
             missed.append(f"{name} ({_ratio(found):.2f})")
-    verdict = f"**missed** by {', '.join(missed)}" if missed else "met"
+    judged = pluralize(len(families) - len(small), "family", "families")
+    verdict = f"**missed** by {', '.join(missed)}" if missed else f"met by the {judged} judged"
     return (
         f"target: Σ estimate / Σ true within ±{LIMIT:.0%} for every family, growth and requests "
         f"together: {verdict}. Fewer than {LEAST_TOKENS:,} tokens or {LEAST_RECORDINGS} "

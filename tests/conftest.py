@@ -73,6 +73,9 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "cli/test_streams": "starts clew",
         "cli/test_structured_print": "starts clew",
         "compatibility/test_compatibility": "starts clew on old files",
+        "conformance/test_acp": "starts programs of others",
+        "conformance/test_mcp": "starts programs of others",
+        "conformance/test_mcp_suite": "starts programs of others",
         "hooks/test_commands": "starts processes",
         "hooks/test_real_hooks": "starts processes",
         "importers/test_real_sessions": "reads large recordings",
@@ -84,6 +87,7 @@ SLOW: Mapping[str, str] = MappingProxyType(
         "page/test_views": "starts a browser",
         "permissions/test_against_bash": "runs bash for every line",
         "providers/test_embedded": "runs the embedded model",
+        "providers/test_recordings": "reads large recordings",
         "runtime/test_dbos_queue": "imports the engine of durable tasks",
         "runtime/test_durable_workers": "kills processes",
         "runtime/test_process_runner": "starts processes",
@@ -170,7 +174,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("fast", settings.get_profile("clew"), max_examples=10)
+settings.register_profile("fast", settings.get_profile("clew"), max_examples=25)
 settings.load_profile("clew")
 
 

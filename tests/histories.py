@@ -40,21 +40,30 @@ thoughts = st.builds(
 usages = st.none() | st.builds(
     Usage, input_tokens=st.integers(1, 3_000), output_tokens=st.integers(0, 300)
 )
+# Made once: hypothesis inspects each strategy anew that is made inside a draw.
+_booleans = st.booleans()
+_few = st.integers(0, 3)
+_at_least_one = st.integers(1, 3)
+_ids = st.uuids()
+_names = st.sampled_from(["Read", "Write", "Bash", "Nope"])
+_arguments = st.sampled_from(
+    ['{"file_path":"a.py"}', '{"command":"ls -la"}', "{}", "not json", '{"n":1}']
+)
 
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[MessageAdded]:
     """One user message, some tool rounds with parallel calls, and an answer."""
     opening = user(draw(texts))
-    if draw(st.booleans()):
+    if draw(_booleans):
         opening = Message(role=Role.USER, parts=(*opening.parts, draw(images)))
     bodies = [MessageAdded(message=opening)]
-    for _ in range(draw(st.integers(0, 3))):
-        bodies += draw(rounds())
-    if draw(st.booleans()):
-        answer: list[Part] = [draw(thoughts)] if draw(st.booleans()) else []
+    for _ in range(draw(_few)):
+        bodies += draw(_rounds)
+    if draw(_booleans):
+        answer: list[Part] = [draw(thoughts)] if draw(_booleans) else []
         answer.append(Text(draw(texts)))
-        message = Message(role=Role.ASSISTANT, parts=tuple(answer), interrupted=draw(st.booleans()))
+        message = Message(role=Role.ASSISTANT, parts=tuple(answer), interrupted=draw(_booleans))
         bodies.append(MessageAdded(message=message, usage=draw(usages)))
     return bodies
 
@@ -62,20 +71,16 @@ def turns(draw: st.DrawFn) -> list[MessageAdded]:
 @st.composite
 def rounds(draw: st.DrawFn) -> list[MessageAdded]:
     """An answer with calls, and their results in order."""
-    parts: list[Part] = [draw(thoughts)] if draw(st.booleans()) else []
-    if draw(st.booleans()):
+    parts: list[Part] = [draw(thoughts)] if draw(_booleans) else []
+    if draw(_booleans):
         parts.append(Text(draw(texts)))
     calls = [
         ToolCall(
-            call_id=CallId(f"c{draw(st.uuids()).hex[:12]}"),
-            name=draw(st.sampled_from(["Read", "Write", "Bash", "Nope"])),
-            arguments=draw(
-                st.sampled_from(
-                    ['{"file_path":"a.py"}', '{"command":"ls -la"}', "{}", "not json", '{"n":1}']
-                )
-            ),
+            call_id=CallId(f"c{draw(_ids).hex[:12]}"),
+            name=draw(_names),
+            arguments=draw(_arguments),
         )
-        for _ in range(draw(st.integers(1, 3)))
+        for _ in range(draw(_at_least_one))
     ]
     message = Message(role=Role.ASSISTANT, parts=(*parts, *calls))
     bodies = [MessageAdded(message=message, usage=draw(usages))]
@@ -84,11 +89,14 @@ def rounds(draw: st.DrawFn) -> list[MessageAdded]:
             call_id=call.call_id,
             name=call.name,
             text=draw(texts),
-            failed=draw(st.booleans()),
-            images=(draw(images),) if draw(st.booleans()) else (),
+            failed=draw(_booleans),
+            images=(draw(images),) if draw(_booleans) else (),
         )
         bodies.append(MessageAdded(message=Message(role=Role.TOOL, parts=(result,))))
     return bodies
+
+
+_rounds, _turns = rounds(), turns()
 
 
 def entries_of(bodies: Sequence[Body], *, start: int = 1) -> list[Entry]:
@@ -101,7 +109,7 @@ def entries_of(bodies: Sequence[Body], *, start: int = 1) -> list[Entry]:
 def histories(draw: st.DrawFn, *, min_turns: int = 0, max_turns: int = 6) -> list[Entry]:
     """A setup and several turns."""
     bodies: list[Body] = [SETUP]
-    for turn in draw(st.lists(turns(), min_size=min_turns, max_size=max_turns)):
+    for turn in draw(st.lists(_turns, min_size=min_turns, max_size=max_turns)):
         bodies += turn
     return entries_of(bodies)
 

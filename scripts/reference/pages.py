@@ -25,7 +25,7 @@ PAGES = (
             "clew.sdk.options",
             "clew.sdk.client",
             "clew.sdk.query",
-            "clew.sdk.spec",
+            "clew.sdk.session_spec",
             "clew.sdk.launch",
             "clew.sdk.host",
             "clew.sdk.pipe_client:connect,serve",

@@ -49,9 +49,10 @@ if TYPE_CHECKING:
     from clew.sdk.host import Host
     from clew.sdk.launch import launch
     from clew.sdk.query import create_query
+    from clew.sdk.remote.server import RemoteServer
     from clew.sdk.self_hosting import plan_self_hosting_verification, transition_self_hosting_loop
     from clew.sdk.session import InteractiveSession
-    from clew.sdk.spec import SessionSpec
+    from clew.sdk.session_spec import SessionSpec
     from clew.session.gate import Gate
     from clew.session.history import (
         HistoryEntry,
@@ -93,9 +94,10 @@ _EXPORTS = {
     "clew.sdk.host": "Host",
     "clew.sdk.launch": "launch",
     "clew.sdk.query": "create_query",
+    "clew.sdk.remote.server": "RemoteServer",
     "clew.sdk.self_hosting": "plan_self_hosting_verification transition_self_hosting_loop",
     "clew.sdk.session": "InteractiveSession",
-    "clew.sdk.spec": "SessionSpec",
+    "clew.sdk.session_spec": "SessionSpec",
     "clew.session.gate": "Gate",
     "clew.session.history": "HistoryEntry chat_entry_to_message get_messages_for_api"
     " is_chat_entry message_to_history_entry",
@@ -154,6 +156,7 @@ __all__ = [
     "PromptInput",
     "Provider",
     "Reasoning",
+    "RemoteServer",
     "Risk",
     "Role",
     "Session",

@@ -46,7 +46,7 @@ async def start_group(
         command: The program and its arguments.
         pipes: Descriptors for standard input, output and error.
         cwd: Where it runs.
-        env: Its whole environment.
+        env: Its environment. `TRACEPARENT` of the current span is added.
         pass_fds: Other descriptors that it inherits.
 
     Raises:
@@ -61,7 +61,7 @@ async def start_group(
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
-            env={**trace_variables(), **env},
+            env={**env, **trace_variables()},
             start_new_session=True,
             pass_fds=pass_fds,
         )

@@ -29,7 +29,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from pydantic import BaseModel
 
 from clew.acp.agent import serve
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.stdio import split_lines
 
 RESULTS: Mapping[str, type[BaseModel]] = {

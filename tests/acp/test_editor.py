@@ -12,7 +12,7 @@ import pytest
 from acp import RequestError
 
 from clew.sdk.launch import launch
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.testing.fake_openai import (
     ScriptedResponse,
     Stall,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from acp.schema import SessionNotification
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +39,6 @@ from clew.core.permissions import Access, Approval, Decision, Risk, Verdict
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
 from clew.sdk.permission_requests import list_choices, make_request
-from tests.acp.editor import check_against
 
 pytestmark = pytest.mark.req("ACP-1")
 
@@ -127,9 +125,15 @@ def map_all(stream: Sequence[tuple[Event, str]]) -> list[Update]:
     ]
 
 
+@pytest.mark.slow("imports the SDK of the protocol")
 @settings(max_examples=30)
 @given(streams)
 def test_every_update_satisfies_the_schema_of_the_sdk(stream: list[tuple[Event, str]]) -> None:
+    # At the top of the file, every worker would import it for the fast tests, too.
+    from acp.schema import SessionNotification  # noqa: PLC0415
+
+    from tests.acp.editor import check_against  # noqa: PLC0415
+
     for update in map_all(stream):
         value = msgspec.json.decode(msgspec.json.encode(UpdateParams("s", update)))
         check_against(SessionNotification, value)

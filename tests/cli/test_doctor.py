@@ -235,6 +235,7 @@ def test_the_store_that_is_named_is_tried(
     assert not (folder / "new").exists()
 
 
+@pytest.mark.slow("runs on PostgreSQL")
 def test_a_database_server_that_answers_is_named_without_its_password(machine: Machine) -> None:
     with postgres.server() as running:
         url = running.url().replace("clew@", "clew:s3cr3t-pw@")
@@ -274,6 +275,7 @@ async def doctor(folder: Path, *argv: str, **env: str) -> tuple[int, str]:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow("starts clew")
 async def test_each_line_has_a_level_a_text_and_a_remedy(tmp_path: Path) -> None:
     code, text = await doctor(tmp_path, GROQ_API_KEY="gsk-not-to-be-seen")
 
@@ -288,6 +290,7 @@ async def test_each_line_has_a_level_a_text_and_a_remedy(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
+@pytest.mark.slow("starts clew")
 async def test_json_holds_every_finding_and_broken_things_fail(tmp_path: Path) -> None:
     (tmp_path / ".clew").write_text("no folder")
 

@@ -12,7 +12,7 @@ from clew.config.settings import Settings
 from clew.providers.profiles import PROFILES
 from clew.sdk.local_servers import USUAL, find_local_server
 from clew.sdk.model_choice import ModelChoice, ModelChooser
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.testing.fake_openai import (
     ScriptedResponse,
     error_response,

@@ -18,7 +18,7 @@ from clew.providers.registry import FAMILIES, find_family, find_model
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.model_switcher import ModelSwitcher
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.session.session import Session
 from clew.testing.fake_apis.chat import FakeChatApi
 from clew.testing.fake_apis.protocol import ModelReply

@@ -25,7 +25,7 @@ from clew.sdk.local_servers import LocalServer
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.resume import choose_model
 from clew.sdk.session_admin import import_file
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.stores.record import StoredSession
 from clew.stores.transfer import export_lines
 from clew.testing.fake_openai import fake_openai, text_response

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.config.layers import merge
@@ -124,7 +124,6 @@ def test_merging_does_not_depend_on_where_one_begins(
     assert merge({}, low) == merge(low, {}) == low
 
 
-@settings(max_examples=60)
 @given(user=documents, project=st.dictionaries(names, documents, max_size=3))
 def test_a_project_that_is_not_accepted_can_only_restrict(
     tmp_path_factory: pytest.TempPathFactory,
@@ -147,7 +146,6 @@ def test_a_project_that_is_not_accepted_can_only_restrict(
     )
 
 
-@settings(max_examples=60)
 @given(user=documents, project=documents)
 def test_even_an_accepted_project_takes_no_guard_of_the_user_away(
     tmp_path_factory: pytest.TempPathFactory, user: dict[str, Any], project: dict[str, Any]
@@ -164,7 +162,6 @@ def test_even_an_accepted_project_takes_no_guard_of_the_user_away(
     assert found.hooks.hooks[: len(alone.hooks.hooks)] == alone.hooks.hooks
 
 
-@settings(max_examples=60)
 @given(
     text=st.text(max_size=60)
     | st.recursive(

@@ -1,7 +1,7 @@
 """Compactions cannot cost more than a share of the work, however fast the window refills."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.compaction_pace import (
@@ -24,7 +24,6 @@ steps = st.tuples(
 
 
 @pytest.mark.req("CMP-8")
-@settings(max_examples=60)
 @given(st.lists(steps, max_size=60))
 def test_summaries_stay_a_small_share_of_the_calls_and_of_the_tokens(
     loop: list[tuple[int, float, int, int]],
@@ -66,6 +65,21 @@ def test_a_loop_that_refills_at_once_is_stopped_and_a_new_prompt_may_try_again(
     assert compactions == MOST_REFILLS + 1
     assert pace.add_prompt().choose_tier() is not Tier.STOP
     assert pace.add_call(WINDOW).add_call(WINDOW).add_call(WINDOW).choose_tier() is not Tier.STOP
+
+
+@pytest.mark.req("CMP-8")
+def test_rules_write_the_summary_while_the_last_ones_freed_little() -> None:
+    def work(pace: CompactionPace) -> CompactionPace:
+        for _ in range(CALLS_PER_SUMMARY + 2):
+            pace = pace.add_call(WINDOW)
+        return pace
+
+    once = work(CompactionPace().add_summary(100).add_compaction(gain=0.1))
+    twice = work(once.add_compaction(gain=0.1))
+
+    assert once.choose_tier() is Tier.MODEL
+    assert twice.choose_tier() is Tier.RULES
+    assert work(twice.add_compaction(gain=0.5)).choose_tier() is Tier.MODEL
 
 
 @pytest.mark.req("CMP-8")

@@ -1,7 +1,7 @@
 """A compaction keeps what matters, splits nothing, and accounts for every entry."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
@@ -101,7 +101,6 @@ def test_a_rest_that_begins_with_a_result_can_only_be_kept_whole() -> None:
 
 
 @pytest.mark.req("CMP-4", "STR-9")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> None:
     done = compacted(entries)
@@ -110,7 +109,6 @@ def test_a_compacted_view_is_one_that_providers_accept(entries: list[Entry]) -> 
 
 
 @pytest.mark.req("CMP-10")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) -> None:
     done = compacted(entries)
@@ -123,7 +121,6 @@ def test_every_entry_of_the_view_is_in_exactly_one_list(entries: list[Entry]) ->
 
 
 @pytest.mark.req("CMP-3", "CMP-11")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_pins_and_the_current_request_survive_ten_compactions(entries: list[Entry]) -> None:
     view = fold(entries)
@@ -380,3 +377,23 @@ def test_shortening_only_the_summary_is_not_worth_a_call() -> None:
 
     assert after.items[0].kind is ItemKind.SUMMARY
     assert not is_worth_a_call(after, Reduce(dropped=(after.items[0],)), BUDGET)
+
+
+def test_messages_that_one_entry_inserted_leave_together() -> None:
+    view = fold(entries_of(added(user("go"), assistant("done"))))
+    talk = tuple(make(f"{n} {'word ' * 60}") for n in range(8) for make in (user, assistant))
+    everything = Reduce(dropped=tuple(view.items))
+    summary = WrittenSummary(text="earlier", author="rules")
+    body = build_compaction(
+        view, everything, summary, trigger="auto", strategy="custom", inserted=talk
+    )
+    view = view.apply(entry_of(body)).apply(entry_of(MessageAdded(message=user("next")), 901))
+
+    plan = Tiered().plan(view, BUDGET)
+    assert isinstance(plan, Reduce)
+    assert 1 < len(plan.dropped) < 1 + len(talk)
+    body = build_compaction(view, plan, summary, trigger="auto", strategy="tiered")
+    after = view.apply(entry_of(body, 902))
+
+    assert body.report.kept == (EntryId(901),)
+    assert [item.entry_id for item in after.items] == [EntryId(902), EntryId(901)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -42,7 +42,6 @@ works = st.sampled_from(WORK).map(
 
 
 @given(st.lists(st.tuples(works | turns(), st.sampled_from(MOVES)), min_size=1, max_size=14))
-@settings(max_examples=60, deadline=None)
 def test_a_digest_that_continues_an_earlier_one_equals_a_fresh_one(
     steps: list[tuple[list[MessageAdded], str]],
 ) -> None:

@@ -1,14 +1,20 @@
 """What the user said stays in the view, word for word, after any number of compactions."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules, limit_summary, summarise_by_rules
 from clew.context.digest.name_index import add_names
 from clew.context.digest.passages import render_text
-from clew.context.digest.remarks import choose_remarks, list_remarks, render_remarks, take_newest
+from clew.context.digest.remarks import (
+    Remark,
+    choose_remarks,
+    list_remarks,
+    measure_rarity,
+    render_remarks,
+)
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -37,7 +43,6 @@ def work(number: int, size: int) -> list[Message]:
 
 
 @pytest.mark.req("CMP-16", "CMP-7")
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(requests, st.integers(0, 60)), min_size=6, max_size=12, unique=True),
     st.sampled_from([Tiered(), Summarize()]),
@@ -116,14 +121,16 @@ def test_a_request_that_stays_alone_gets_the_room_of_a_summary() -> None:
     assert 0.9 * budget.limit < plan.count_staying(view) <= budget.limit
 
 
+def choose(remarks: list[Remark], max_chars: int) -> list[Remark]:
+    return choose_remarks(remarks, measure_rarity(remarks), max_chars=max_chars)
+
+
 def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
     telling, empty = "The server listens on port 8443.", "Let me look again."
     talk = [user("Find it."), assistant(telling), *[assistant(empty) for _ in range(5)]]
-    remarks = list_remarks(list(view_of(*talk).items))
+    chosen = choose(list_remarks(list(view_of(*talk).items)), 60)
 
-    found = take_newest(remarks, max_chars=60)
-
-    assert [remarks[index].text for index in found] == [telling]
+    assert [remark.text for remark in chosen] == [telling]
 
 
 @pytest.mark.req("CMP-7")
@@ -200,9 +207,9 @@ TALK = [
 def test_of_a_conversation_names_numbers_and_dates_are_kept_before_greetings() -> None:
     remarks = list_remarks(list(view_of(*TALK).items))
 
-    chosen = choose_remarks(remarks, max_chars=75)
+    chosen = choose(remarks, 75)
 
-    assert render_remarks(remarks, chosen) == f"#4 user: {TALK[2].text}"
+    assert render_remarks(chosen) == f"#4 user: {TALK[2].text}"
 
 
 def test_words_of_a_script_without_spaces_are_told_apart() -> None:
@@ -213,11 +220,11 @@ def test_words_of_a_script_without_spaces_are_told_apart() -> None:
     ]
     remarks = list_remarks(list(view_of(*talk).items))
 
-    chosen = choose_remarks(remarks, max_chars=50)
+    chosen = choose(remarks, 50)
 
     assert remarks[0].words.keys() & remarks[1].words.keys() == {"我们", "们明", "明天", "天去"}
     assert remarks[2].words["14"] > 1
-    assert [remarks[index].text for index in chosen] == [talk[0].text, talk[2].text]
+    assert [remark.text for remark in chosen] == [talk[0].text, talk[2].text]
 
 
 @given(st.integers(0, 400))
@@ -227,7 +234,7 @@ def test_chosen_remarks_keep_to_their_room(room: int) -> None:
     items = list(view_of(*TALK, long, odd, *work(0, 2)).items)
     remarks = list_remarks(items)
 
-    text = render_remarks(remarks, choose_remarks(remarks, max_chars=room))
+    text = render_remarks(choose(remarks, room))
 
     assert len(text) <= room
 
@@ -235,7 +242,8 @@ def test_chosen_remarks_keep_to_their_room(room: int) -> None:
 def test_a_heading_stays_with_the_paragraph_below_it() -> None:
     filler = "and so on " * 130
     said = assistant(f"{filler}\n\n## Result\n\nThe port is 8443.\n\n## Next steps\n\n---")
-    texts = [remark.text for remark in list_remarks(list(view_of(said).items))]
+    [remark] = list_remarks(list(view_of(said).items))
+    texts = [part.text for part in remark.parts]
 
     assert texts[1:] == ["## Result\nThe port is 8443.", "## Next steps\n---"]
 
@@ -246,7 +254,7 @@ def test_a_long_remark_is_split_and_gaps_are_marked() -> None:
     said = user(f"{first}\n\n{filler}\n\nAlbert plays the oboe.\n\n" + "x" * 1_300)
     remarks = list_remarks(list(view_of(said).items))
 
-    text = render_remarks(remarks, choose_remarks(remarks, max_chars=700))
+    text = render_remarks(choose(remarks, 700))
 
     assert " … " in text
     assert "Albert plays the oboe." in text
@@ -283,47 +291,91 @@ def test_the_newest_messages_of_a_plain_conversation_stay_whole() -> None:
     assert "Why 0?" in text
 
 
-def test_a_message_that_nearly_fits_is_completed() -> None:
+def test_a_message_that_does_not_fit_is_quoted_in_parts() -> None:
     parts = [f"Part {n}. " + f"word{n} " * 60 for n in range(5)]
-    talk = [assistant("Older."), assistant("\n\n".join(parts)), user("Go on with part 4.")]
-    remarks = list_remarks(list(view_of(*talk).items))
+    remarks = list_remarks(list(view_of(assistant("\n\n".join(parts))).items))
 
-    def take(spare: int) -> list[int]:
-        return take_newest(remarks, max_chars=1_000, spare=spare)
+    half = choose(remarks, 1_100)
 
-    assert take(0) == [6, 5, 4]
-    assert take(2_000) == [6, 5, 4, 3, 2, 1]
-    assert take_newest(remarks[1:], max_chars=1_000, spare=2_000) == [5, 4, 3, 2, 1, 0]
+    assert len(half) == 2
+    assert {remark.text for remark in half} <= {part.strip() for part in parts}
+    assert choose(remarks, 100) == []
+    assert choose(remarks, 3_000) == remarks
 
 
-def chat_of_visits(*, returns: bool) -> list[Message]:
-    """Return a chat whose answers name what the last one did, or what one long before did."""
-    named = [f"Harbor{n // 2 if not returns else n % 60}" for n in range(120)]
+def test_gaps_between_messages_without_numbers_are_marked() -> None:
+    items = [Item.of(EntryId(-1 - n), message) for n, message in enumerate(TALK)]
+
+    text = render_remarks([list_remarks(items)[n] for n in (0, 2, 3)])
+
+    assert text.split("\n") == [
+        f"user: {TALK[0].text}",
+        "…",
+        f"user: {TALK[2].text}",
+        f"assistant: {TALK[3].text}",
+    ]
+
+
+def test_identifiers_weigh_as_much_as_names() -> None:
+    [remark] = list_remarks(list(view_of(user("see user_id and userId of Ada at 14 here")).items))
+
+    heaviest = max(remark.words.values())
+
+    assert {word for word, weight in remark.words.items() if weight == heaviest} == {
+        "user_id",
+        "userid",
+        "ada",
+        "14",
+    }
+
+
+def chat_of_visits() -> list[Message]:
     said = [user("Plan the trip to Lagos with me."), user("Always give prices in euros.")]
-    for n, name in enumerate(named):
+    for n in range(120):
         said += [user(f"What about question{n}, is it any good?" + " Tell me more." * 5)]
-        said += [assistant(f"We know the place {name}, which is the one on page{n}.")]
+        said += [assistant(f"We know the place Harbor{n // 2}, which is the one on page{n}.")]
     return said
 
 
-def test_the_newest_talk_gets_most_of_the_room_where_talk_moves_on() -> None:
-    def count_newest(*, returns: bool) -> int:
-        talk = chat_of_visits(returns=returns)
-        text = prepare_digest(list(view_of(*talk).items)).write(900)
-        return next(n for n, message in enumerate(reversed(talk)) if message.text not in text)
+def test_what_was_told_long_ago_stays_while_thanks_and_greetings_leave() -> None:
+    facts = [f"My cousin Rui{n} moved to Porto{n} in {1950 + n}." for n in range(20)]
+    thanks = "Thanks a lot, that is really kind of you!"
+    talk = [m for one in facts for m in (user(one), assistant("Great to hear that!"))]
+    talk += [m for _ in range(40) for m in (user(thanks), assistant("You are welcome, always!"))]
 
-    assert count_newest(returns=False) > 1.2 * count_newest(returns=True)
+    text = prepare_digest(list(view_of(*talk).items)).write(500)
+
+    assert [fact for fact in facts if fact not in text] == []
+
+
+def test_the_message_before_the_next_one_stays() -> None:
+    facts = [user(f"My cousin Rui{n} moved to Porto{n} in {1950 + n}.") for n in range(60)]
+    last = assistant("It is as it was, and so it is. " * 9)
+
+    text = prepare_digest(list(view_of(*facts, last).items)).write(300)
+
+    assert last.text.strip() in text
 
 
 def test_the_first_task_and_rules_of_a_plain_conversation_stay() -> None:
-    text = prepare_digest(list(view_of(*chat_of_visits(returns=False)).items)).write(900)
+    text = prepare_digest(list(view_of(*chat_of_visits()).items)).write(900)
 
     assert "Plan the trip to Lagos with me." in text
     assert "Always give prices in euros." in text
 
 
+def test_of_a_first_task_that_is_too_long_its_beginning_and_other_parts_stay() -> None:
+    parts = [f"Step {n} concerns Harbor{n}. " + f"detail{n} " * 30 for n in range(9)]
+    talk = [user("\n\n".join(parts)), assistant("I understand."), user("Begin with the first.")]
+
+    text = prepare_digest(list(view_of(*talk).items)).write(500)
+
+    assert "Step 0 concerns Harbor0." in text
+    assert sum(part.strip() in text for part in parts[1:]) >= 4
+
+
 def test_all_words_of_the_user_stay_where_they_may_take_the_room() -> None:
-    talk = chat_of_visits(returns=False)
+    talk = chat_of_visits()
     said = [message.text for message in talk if message.role == "user"]
     digest = prepare_digest(list(view_of(*talk).items), keep_words=True)
 

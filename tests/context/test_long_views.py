@@ -49,7 +49,6 @@ def test_a_sequence_that_was_extended_equals_one_made_at_once(
     assert sum_words(longer) == sum(map(measure_words, longer))
 
 
-@settings(max_examples=50)
 @given(histories(min_turns=1), st.integers(0, 4_000))
 def test_cuts_that_are_read_from_the_end_are_those_of_the_whole_view(
     entries: list[Entry], limit: int
@@ -67,7 +66,6 @@ def test_cuts_that_are_read_from_the_end_are_those_of_the_whole_view(
     assert cuts == [cut for cut in legal if cuts[0] <= cut <= cuts[-1]]
 
 
-@settings(max_examples=50)
 @given(histories(min_turns=2))
 def test_a_report_counts_what_the_view_has_after_the_compaction(entries: list[Entry]) -> None:
     view = fold(entries)

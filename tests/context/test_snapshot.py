@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.estimate import text_units
@@ -108,7 +108,6 @@ def equal(one: View | None, other: View) -> bool:
 
 
 @pytest.mark.req("STO-3")
-@settings(max_examples=60)
 @given(journals())
 def test_a_view_comes_back_from_its_snapshot_as_it_was(entries: list[Entry]) -> None:
     view = fold(entries)

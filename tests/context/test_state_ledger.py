@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.digest.check_results import Outcome
@@ -70,6 +70,110 @@ def test_only_the_newest_failures_are_looked_at() -> None:
     failed = [run(f"tool{n} run", f"Error: number {n} is wrong", failed=True) for n in range(40)]
 
     assert len(state_of(*failed).failures) == 24
+
+
+def test_a_check_that_still_fails_says_what_was_fixed() -> None:
+    def fail(*names: str) -> str:
+        return "".join(f"--- FAIL: {name} (0.01s)\n" for name in names)
+
+    text = show(
+        run("go test ./...", fail("TestRead", "TestRead/empty", "TestWrite"), failed=True),
+        edit("/app/read.go"),
+        run("go test -v ./...", fail("TestWrite"), failed=True),
+    )
+
+    assert "go test -v ./...: FAILED (TestWrite; fixed: TestRead/empty); no edits since" in text
+
+
+# What git undoes
+
+
+def test_a_reset_takes_commits_back_and_their_files_are_uncommitted_again() -> None:
+    text = show(
+        edit("/app/src/a.py"),
+        run("git commit -am one", "[main 1a2b3c4] one"),
+        edit("/app/src/b.py"),
+        run("git commit -am two", "[main 2b3c4d5] two"),
+        run("git push", "ok"),
+        run("git reset --soft HEAD~1"),
+    )
+
+    assert "- changed and not seen in a commit: b.py\n" in text
+    assert "commit 1a2b3c4 one\n" in text
+    assert "2b3c4d5" not in text
+    assert "git reset --soft HEAD~1" in text
+
+
+@each_row(
+    ("command", "kept"),
+    [
+        ("git reset --hard HEAD", ["1a2b3c4", "2b3c4d5"]),
+        ("git reset --hard", ["1a2b3c4", "2b3c4d5"]),
+        ("git reset HEAD^", ["1a2b3c4"]),
+        ("git reset @~9", []),
+        ("git reset --hard 1a2b3c4d5e6f7", ["1a2b3c4"]),
+        ("git reset --hard origin/main", ["1a2b3c4", "2b3c4d5"]),
+    ],
+)
+def test_a_reset_keeps_the_commits_up_to_its_target(command: str, kept: list[str]) -> None:
+    state = state_of(
+        edit("/app/a.py"),
+        run("git commit -am one", "[main 1a2b3c4] one"),
+        run("git commit --allow-empty -m two", "[main 2b3c4d5] two"),
+        edit("/app/b.py"),
+        run(command),
+    )
+
+    assert [commit.hash for commit in state.git.commits] == kept
+    assert bool(state.git.uncommitted) == ("--hard" not in command)
+
+
+@each_row(
+    ("command", "undone"),
+    [
+        ("git checkout -- src/a.py", ["/app/src/a.py"]),
+        ("git restore .", ["/app/src/a.py", "/app/src/b.py"]),
+        ("git restore --staged src/a.py", []),
+        ("git checkout -- other.py", []),
+        ("git reset --hard", ["/app/src/a.py", "/app/src/b.py"]),
+    ],
+)
+def test_a_file_whose_changes_git_discarded_says_so(command: str, undone: list[str]) -> None:
+    text = show(edit("/app/src/a.py"), edit("/app/src/b.py"), run(command))
+
+    marked = [line for line in text.splitlines() if "undone with git" in line]
+    assert sorted(line.split()[1] for line in marked) == undone
+    assert not undone or f"{command}\n" in text
+
+
+def test_a_file_that_was_edited_after_a_restore_is_changed() -> None:
+    text = show(edit("/app/a.py"), run("git restore ."), edit("/app/a.py"))
+
+    assert "undone" not in text
+
+
+def test_stashed_changes_are_told_until_they_are_restored() -> None:
+    saved = run("git stash", "Saved working directory and index state WIP on main: 12")
+    work = [edit("/app/src/a.py"), edit("/app/src/b.py")]
+
+    assert "- in the stash: a.py, b.py\n" in show(*work, saved)
+    assert "- in the stash: changes\n" in show(run("ls"), saved)
+    for command, left in (("pop", False), ("apply", True)):
+        state = state_of(*work, saved, run(f"git stash {command}"))
+        assert list(state.git.uncommitted) == ["/app/src/a.py", "/app/src/b.py"]
+        assert bool(state.git.stashes) == left
+    assert not state_of(*work, saved, run("git stash drop")).git.stashes
+    assert state_of(*work, run("git stash pop", "No stash entries found.")).git.uncommitted
+
+
+def test_a_revert_is_a_commit() -> None:
+    state = state_of(
+        run("git commit -m one", "[main 1a2b3c4] one"),
+        run("git revert --no-edit HEAD", '[main 3c4d5e6] Revert "one"'),
+        run("git cherry-pick abc", "error: could not apply", failed=True),
+    )
+
+    assert [commit.subject for commit in state.git.commits] == ["one", 'Revert "one"']
 
 
 # Checks
@@ -497,6 +601,18 @@ def test_the_root_is_the_folder_of_nearly_all_files() -> None:
     assert find_root(["/home/me/.x/a", "/home/me/.x/b"]) == "/home/me/.x"
 
 
+def test_a_relative_path_is_never_put_below_a_folder_that_nothing_shows() -> None:
+    inside = [f"/home/me/app/src/{name}.py" for name in "abc"]
+
+    assert find_root([*inside, "src/d.py"]) == "/home/me/app"
+    assert find_root([*inside, "docs/new.md"]) == ""
+    assert find_root([*inside, "b.py"]) == "/home/me/app/src"
+    text = show(*map(edit, inside), edit("src/d.py"), edit("docs/new.md"))
+    assert "- /home/me/app/src/d.py (" in text
+    assert "- /home/me/app/docs/new.md (" in text
+    assert "- docs/new.md (" in show(*map(edit, inside), edit("docs/new.md"))
+
+
 def test_searches_say_where_something_was_found() -> None:
     text = show(
         use("Grep", {"pattern": "scan\\(", "path": "src"}, "Found 2 files\nsrc/a.py\nsrc/b.py"),
@@ -597,7 +713,6 @@ def test_plans_in_the_home_folder_do_not_move_the_root() -> None:
     assert find_root([*paths, "/Users/me/.claude/plans/x.md"]) == "/Users/me/app/.worktrees/3"
 
 
-@settings(max_examples=40)
 @given(histories(max_turns=4), st.integers(0, 1_500))
 def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     history: list[Entry], size: int

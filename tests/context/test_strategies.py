@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.cleared_results import (
@@ -82,7 +82,6 @@ def talk(turns: int, words: int = 120) -> list[Body]:
 
 @pytest.mark.req("STR-9", "CMP-4")
 @pytest.mark.parametrize("strategy", ALL, ids=lambda strategy: strategy.name)
-@settings(max_examples=60, deadline=None)
 @given(histories(min_turns=1))
 def test_whatever_it_does_the_request_is_valid_and_every_entry_accounted_for(
     strategy: Strategy, entries: list[Entry]
@@ -255,7 +254,6 @@ def test_clearing_waits_until_it_pays_or_the_cache_is_cold() -> None:
 
 
 @pytest.mark.req("STR-8")
-@settings(max_examples=50, deadline=None)
 @given(st.integers(2, 30), st.integers(0, 200), st.integers(600, 4_000))
 def test_what_is_cleared_always_pays_by_the_stated_rule(
     calls: int, expected: int, chars: int
@@ -338,7 +336,6 @@ def test_a_quick_look_finds_what_is_wrong() -> None:
     assert Items().is_valid
 
 
-@settings(max_examples=60)
 @given(histories(min_turns=1), st.data())
 def test_a_conversation_with_holes_is_repaired(entries: list[Entry], data: st.DataObject) -> None:
     messages = [item.message for item in fold(entries).items]
@@ -383,7 +380,6 @@ def test_compact_is_due_at_its_limit() -> None:
 
 
 @pytest.mark.req("STR-7")
-@settings(max_examples=60, deadline=None)
 @given(histories(min_turns=1), st.integers(1, 9))
 def test_results_are_truncated_first_and_requests_last(entries: list[Entry], tenths: int) -> None:
     view = fold(entries)

@@ -2,14 +2,14 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import split_passages, strip_line_number
+from clew.context.digest.passages import make_passage, split_passages, strip_line_number
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.estimate import text_units
 from clew.context.items import Item, Items
@@ -130,7 +130,6 @@ def test_a_digest_keeps_to_its_size_and_prefers_what_is_new(size: int) -> None:
         assert "request number 99" in text
 
 
-@settings(max_examples=40)
 @given(histories(min_turns=1), st.integers(30, 2_000))
 def test_a_digest_of_anything_keeps_to_its_size_and_is_the_same_twice(
     entries: list[Entry], size: int
@@ -246,6 +245,54 @@ def test_excerpts_stand_under_their_file_once() -> None:
         "def find_the_limit(window):",
         "limit = find_the_limit(window)",
     ]
+
+
+def test_an_excerpt_stands_under_the_entry_that_has_it() -> None:
+    looks = [call("look", "{}", f"l{n}") for n in range(2)]
+    told = call("Bash", '{"command":"make the whole thing again","description":"Make it"}', "b")
+    work = items(
+        user("go"),
+        assistant(*looks),
+        *(tool_result(look, f"what number {n} has to show us") for n, look in enumerate(looks)),
+        assistant(told),
+        tool_result(told, "done"),
+    )
+
+    written = Excerpts(list(split_passages(work))).choose(max_chars=500)
+
+    assert written == [
+        "#4 look:",
+        "what number 0 has to show us",
+        "#5 look:",
+        "what number 1 has to show us",
+        "#6 Bash make the whole thing again",
+    ]
+
+
+def test_lines_of_one_kind_come_after_those_of_others() -> None:
+    alike = [f"return wrap(err, 'failed to read part {n}')" for n in range(9)]
+    read = call("Read", '{"file_path":"src/app.py"}', "r")
+    text = "\n".join(["limit = find_the_limit(window)", *alike])
+    excerpts = Excerpts(
+        list(split_passages(items(user("go"), assistant(read), tool_result(read, text))))
+    )
+
+    some = excerpts.choose(max_chars=250)
+
+    assert "limit = find_the_limit(window)" in some
+    assert sum(line in alike for line in some) >= 3
+    assert set(alike) <= set(excerpts.choose(max_chars=2_000))
+
+
+def test_few_names_that_differ_in_a_number_are_listed() -> None:
+    packs = [f"pack-{n:06x}aa.pack" for n in range(20)]
+    hashes = [f"{n:06x}bb" for n in range(20)]
+    index = NameIndex([make_passage(" ".join(f"objects/{name}" for name in [*packs, *hashes]))])
+
+    names = index.choose(max_chars=5_000)
+
+    assert len(set(names) & set(packs)) == 4
+    assert set(hashes) <= set(names)
 
 
 def test_lines_that_an_edit_replaced_come_last() -> None:

@@ -107,7 +107,6 @@ def read(entries: Sequence[Entry]) -> list[TimelinePoint | TimelineMark]:
     return log.items
 
 
-@settings(max_examples=60)
 @given(journals())
 def test_every_point_is_the_state_of_the_window_at_that_time(entries: list[Entry]) -> None:
     for item in read(entries):
@@ -129,7 +128,6 @@ def test_views_one_after_another_are_the_folds_of_the_journal(entries: list[Entr
         assert log.apply(entries, index) == fold(entries[: index + 1])
 
 
-@settings(max_examples=60)
 @given(journals(), st.data())
 def test_a_timeline_grows_with_its_journal(entries: list[Entry], data: st.DataObject) -> None:
     whole = read(entries)
@@ -145,7 +143,6 @@ def test_a_timeline_grows_with_its_journal(entries: list[Entry], data: st.DataOb
     assert ids == sorted(set(ids))
 
 
-@settings(max_examples=60)
 @given(journals())
 def test_every_entry_stands_in_one_place_and_the_view_has_those_in_view(
     entries: list[Entry],

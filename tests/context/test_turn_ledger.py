@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -176,6 +176,17 @@ def test_conclusions_are_given_up_before_requests() -> None:
     assert "→" not in text
 
 
+def test_the_question_before_a_short_reply_is_quoted_before_other_conclusions() -> None:
+    requests = ["Clean up the parser of the settings, please, and the tests of it too."] * 2
+    replies = ["Write the guide for people who have never used the command line before."] * 4
+    turns = make_turns(*requests, "the second one", *replies, answer="Which way? " * 16)
+
+    text = render_turns(turns, max_chars=1_150)
+
+    quoted = [line.split(":")[0] for line in text.splitlines() if line.startswith("→")]
+    assert quoted == ["→ #21", "→ #61", "→ #71"]
+
+
 def test_long_requests_lose_their_middle_and_name_their_entry() -> None:
     turns = make_turns("Fix it. " + "log line " * 500, "always use tabs", "push")
 
@@ -225,7 +236,6 @@ def test_requests_without_entries_are_counted_without_numbers() -> None:
     assert "→ answer unanswered: Yes." in render_turns(turns[:1], max_chars=2_000)
 
 
-@settings(max_examples=40)
 @given(histories(), st.integers(0, 3_000))
 def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     history: list[Entry], size: int
@@ -264,7 +274,6 @@ def test_every_request_is_there_word_for_word_while_it_fits(requests: list[str])
         assert find_request(request) in text
 
 
-@settings(max_examples=40)
 @given(histories(max_turns=3), histories(max_turns=3))
 def test_turns_of_two_conversations_are_the_turns_of_both(
     first: list[Entry], second: list[Entry]

@@ -1,7 +1,7 @@
 """The view is a fold: the journal alone says what the model is shown."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.items import ItemKind, Items
@@ -69,7 +69,6 @@ def journals(draw: st.DrawFn) -> list[Entry]:
 
 
 @pytest.mark.req("SES-1")
-@settings(max_examples=60)
 @given(journals())
 def test_the_live_view_equals_the_fold_of_the_journal_at_every_step(entries: list[Entry]) -> None:
     view = View()
@@ -80,7 +79,6 @@ def test_the_live_view_equals_the_fold_of_the_journal_at_every_step(entries: lis
 
 
 @pytest.mark.req("CMP-10")
-@settings(max_examples=60)
 @given(histories(min_turns=2))
 def test_undo_brings_back_the_view_of_before(entries: list[Entry]) -> None:
     before = fold(entries)

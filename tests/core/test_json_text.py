@@ -49,10 +49,11 @@ def test_brackets_in_strings_and_many_branches_are_not_depth() -> None:
     assert len(decode_json(wide, type=list[list[Any]])) == 999
 
 
-def test_a_part_of_a_checked_text_is_decoded_again() -> None:
-    part = decode_json('{"a": [1, 2]}', type=dict[str, msgspec.Raw])["a"]
+@pytest.mark.parametrize("numbers", [[1, 2], list(range(500))])
+def test_a_part_of_a_checked_text_is_decoded_again(numbers: list[int]) -> None:
+    part = decode_json(f'{{"a": {numbers}}}', type=dict[str, msgspec.Raw])["a"]
 
-    assert JsonDecoder(list[int]).decode(part) == [1, 2]
+    assert JsonDecoder(list[int]).decode(part) == numbers
 
 
 @given(

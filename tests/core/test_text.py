@@ -1,5 +1,7 @@
 """Text functions that every layer shares."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from clew.core.entries import Noted
 from clew.core.text import (
     end_sentence,
+    format_ago,
     make_encodable,
     one_line,
     pluralize,
@@ -104,3 +107,34 @@ class Numbers(msgspec.Struct):
 )
 def test_a_sentence_ends_with_one_full_stop(text: str, sentence: str) -> None:
     assert end_sentence(text) == sentence
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("2026-03-04T12:00:40", "just now"),
+        ("2026-03-04T13:00:00", "just now"),
+        ("2026-03-04T11:59:00", "2 minutes ago"),
+        ("2026-03-04T11:00:59", "1 hour ago"),
+        ("2026-03-04T00:30:00", "11 hours ago"),
+        ("2026-03-03T20:00:00", "yesterday"),
+        ("2026-03-03T00:30:00", "yesterday"),
+        ("2026-03-02T23:30:00", "2 days ago"),
+        ("2026-02-26T12:00:00", "6 days ago"),
+        ("2026-02-25T12:00:00", "2026-02-25"),
+        ("2020-01-01T12:00:00", "2020-01-01"),
+    ],
+)
+def test_an_age_is_told_in_the_largest_unit_and_beyond_a_week_as_a_date(at: str, said: str) -> None:
+    zone = timezone(timedelta(hours=2))
+    now = datetime(2026, 3, 4, 12, 1, 0, tzinfo=zone)
+
+    then = datetime.fromisoformat(at).replace(tzinfo=zone)
+
+    assert format_ago(then.timestamp(), now.timestamp(), zone) == said
+
+
+def test_hours_are_told_across_midnight() -> None:
+    now = datetime(2026, 3, 4, 1, 0, 0, tzinfo=UTC).timestamp()
+
+    assert format_ago(now - 3 * 3_600, now, UTC) == "3 hours ago"

@@ -4,7 +4,7 @@ import json
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
@@ -329,7 +329,6 @@ def test_the_system_prompt_and_the_tools_are_counted() -> None:
     assert clew.count_tokens(messages * 50, model="claude-opus-4-5") > base
 
 
-@settings(max_examples=60, deadline=None)
 @given(histories(min_turns=1), st.integers(600, 4_000))
 def test_any_history_fits_or_the_error_says_why(entries: list[Entry], limit: int) -> None:
     messages = [item.message for item in fold(entries).items]

@@ -636,6 +636,7 @@ print(json.dumps(mine))
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_of_several_processes_that_approve_one_succeeds(memory: Memory) -> None:
     ids = [memory.it.propose(f"fact {n}", topic="t").id for n in range(12)]
     command = [sys.executable, "-c", APPROVE_ALL, str(memory.folder), *ids]

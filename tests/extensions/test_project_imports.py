@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.extensions.project import load_project
@@ -91,7 +91,6 @@ LINKS = st.sampled_from(["a.md", "../other/f.md", "../../.ssh/key", "link.md", "
 
 
 @pytest.mark.slow("makes 300 folders of files")
-@settings(max_examples=60)
 @given(tree=TREES, link=LINKS, big=st.sampled_from([0, 0, 0, 30_000, 100_000]))
 def test_any_tree_of_imports_is_read_once_within_bounds_and_within_the_walls(
     tree: dict[str, list[str]], link: str, big: int

@@ -88,6 +88,7 @@ async def test_without_hooks_everything_may_go_ahead() -> None:
     assert await NoHooks().fire(HookEvent.STOP, HookInput(**COMMON)) == HookVerdict()
 
 
+@pytest.mark.slow("starts a process")
 def test_hooks_load_no_http_client_before_they_need_one() -> None:
     code = "import sys, clew.hooks.runner; sys.exit('aiohttp' in sys.modules)"
 

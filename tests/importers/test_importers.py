@@ -1123,6 +1123,7 @@ def recordings() -> tuple[RecordedSession, ...]:
 
 
 @real
+@pytest.mark.slow("reads large recordings")
 def test_every_recording_loads_and_is_counted() -> None:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for session in recordings():
@@ -1157,6 +1158,7 @@ def test_each_recorded_prompt_that_was_queued_is_said_once(name: str) -> None:
 
 
 @real
+@pytest.mark.slow("reads large recordings")
 def test_every_recording_is_a_conversation_that_a_provider_accepts() -> None:
     for session in recordings():
         view = fold(build_journal(session))

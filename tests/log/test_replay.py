@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import Session, tool
@@ -217,7 +217,6 @@ steps = st.lists(st.tuples(st.sampled_from(OPERATIONS), words), min_size=1, max_
 
 
 @pytest.mark.req("LOG-1", "LOG-4", "LOG-5")
-@settings(max_examples=50)
 @given(steps=steps, level=st.sampled_from(LogLevel), limit=st.sampled_from([200, 8_192]))
 def test_replaying_the_log_gives_the_history_of_the_session_after_any_operations(
     steps: list[tuple[Callable[[Bench, str], Awaitable[None]], str]], level: LogLevel, limit: int

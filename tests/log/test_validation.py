@@ -225,6 +225,10 @@ def answer_to_nothing(log: Log) -> None:
     log.number()
 
 
+def lost_request(log: Log) -> None:
+    log.drop("provider_request", 2)
+
+
 def one_id_for_two(log: Log) -> None:
     summary = log.at("provider_request", purpose="summary")
     log.lines.insert(log.lines.index(summary), {**summary})
@@ -245,8 +249,7 @@ def no_base(log: Log) -> None:
 
 
 def other_messages(log: Log) -> None:
-    request = log.at("provider_request", 3)["messages"]
-    request["new"] = request["new"][:1] * 2
+    log.at("provider_request", 3)["messages"]["same"] -= 1
 
 
 def tool_without_end(log: Log) -> None:
@@ -307,6 +310,7 @@ TABLE: list[tuple[Callable[[Log], None], set[FaultCode]]] = [
     (no_raw, {FaultCode.PROVIDER_RESPONSE_RAW_MISSING}),
     (no_answer, {FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING}),
     (answer_to_nothing, {FaultCode.PROVIDER_REQUEST_MISSING}),
+    (lost_request, {FaultCode.PROVIDER_REQUEST_MISSING}),
     (one_id_for_two, {FaultCode.EXECUTION_ID_DUPLICATE}),
     (unknown_content, {FaultCode.CONTENT_MISSING}),
     (changed_content, {FaultCode.CONTENT_SHA256_MISMATCH}),

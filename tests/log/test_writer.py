@@ -362,7 +362,7 @@ async def test_http_bodies_are_written_as_differences_and_without_the_api_key(
 async def test_the_bytes_per_turn_do_not_grow_with_the_history(
     tmp_path: Path, level: LogLevel
 ) -> None:
-    turns = 400
+    turns = 160
     provider = scripted(*[text_reply("word " * 60) for _ in range(turns)])
     log = SessionLog(tmp_path, level=level)
     sizes = [0]
@@ -529,7 +529,7 @@ async def test_a_log_that_starts_late_contains_the_whole_history(tmp_path: Path)
     assert validate_log(tmp_path / "s.jsonl").faults == ()
 
 
-async def test_the_first_request_after_a_resume_refers_to_the_history(tmp_path: Path) -> None:
+async def test_requests_refer_to_the_history_also_after_a_resume(tmp_path: Path) -> None:
     store = MemoryStore()
     turns = 100
     options: dict[str, Any] = {"model": "m", "store": store, "session_id": "s"}
@@ -546,9 +546,8 @@ async def test_the_first_request_after_a_resume_refers_to_the_history(tmp_path: 
 
         assert agrees(tmp_path / "s.jsonl", session)
     requests = [e["messages"] for e in events(tmp_path / "s.jsonl") if "messages" in e]
-    first, second = [r for r in requests if isinstance(r, dict)][-2:]
-    assert (first["of"], first["same"], "new" in first) == ("history", 2 * turns + 1, False)
-    assert (second["same"], len(second["new"])) == (2 * turns + 1, 2)
+    sent = [request for request in requests if isinstance(request, dict)]
+    assert sent == [{"of": "history", "same": 2 * turn + 1} for turn in range(turns + 2)]
     assert (tmp_path / "s.jsonl").stat().st_size - before < 12_000
     assert validate_log(tmp_path / "s.jsonl").faults == ()
 

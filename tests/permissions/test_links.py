@@ -140,6 +140,7 @@ def test_names_that_no_file_can_have_break_no_decision(line: str, project: Path)
     assert LinkFinder().survey("/a\0b") == links.TreeSurvey(links=(), has_odd_names=False)
 
 
+@pytest.mark.slow("makes 20,000 files")
 def test_a_folder_with_too_many_entries_is_a_question(project: Path) -> None:
     (project / "many").mkdir()
     assert judge("grep -R x many", "Read(../outside/**)", project) is Verdict.ALLOW

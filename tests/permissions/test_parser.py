@@ -214,6 +214,7 @@ def test_no_text_makes_the_reading_fail(text: str) -> None:
     assert line.doubts or len(line.commands) <= len(text)
 
 
+@pytest.mark.slow("starts a process")
 def test_the_shell_grammar_is_loaded_only_to_judge_a_call() -> None:
     code = "import sys, clew.session.gate; print(*sys.modules, sep='\\n')"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

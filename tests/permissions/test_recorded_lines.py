@@ -49,6 +49,7 @@ def recorded() -> set[str]:
 
 @pytest.mark.req("PRM-2")
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recordings are not here")
+@pytest.mark.slow("reads large recordings")
 def test_nearly_all_real_lines_are_read_without_a_doubt() -> None:
     lines = recorded()
     parse_line("true")

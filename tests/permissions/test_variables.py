@@ -84,6 +84,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow("runs bash for every line")
 def test_bash_gives_a_program_only_words_that_were_predicted(place: Path) -> None:
     generator = Generator(SEED)
     predicted = 0

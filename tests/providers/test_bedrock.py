@@ -385,6 +385,7 @@ async def test_missing_botocore_is_an_error_that_says_what_to_install(
     assert caught.value.extra == "bedrock"
 
 
+@pytest.mark.slow("starts a process")
 def test_botocore_is_loaded_only_when_it_is_needed() -> None:
     code = "import sys, clew.providers.bedrock; print('botocore' in sys.modules)"
 

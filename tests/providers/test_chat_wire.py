@@ -599,6 +599,7 @@ def recorded() -> list[bytes]:
 
 @pytest.mark.skipif(not DATA.exists(), reason="the recordings are not here")
 @pytest.mark.req("PRV-2")
+@pytest.mark.slow("reads large recordings")
 def test_every_recorded_stream_reads_the_same_however_it_is_cut() -> None:
     streams = recorded()
     dice = random.Random(7)

@@ -302,6 +302,7 @@ def test_whatever_a_server_counts_the_cost_is_not_negative(
     assert mine >= 0
 
 
+@pytest.mark.slow("starts a process")
 def test_the_price_list_is_loaded_only_when_it_is_asked() -> None:
     code = """
 import sys

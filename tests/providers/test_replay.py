@@ -357,6 +357,7 @@ async def test_a_file_with_an_unknown_format_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.req("LOG-5", "STO-5")
 @pytest.mark.parametrize("tool_name", ["claude_code", "codex", "pi"])
+@pytest.mark.slow("reads large recordings")
 async def test_recordings_of_other_tools_can_be_replayed(
     tool_name: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -170,7 +170,6 @@ def test_next_times_are_later_match_the_line_and_leave_none_out(
         assert cron.covers(shown.date())
 
 
-@settings(max_examples=50, deadline=None)
 @given(at=MOMENTS, zone=st.sampled_from(ZONES).map(ZoneInfo), hour=st.integers(0, 23))
 def test_a_daily_line_runs_once_on_every_day(at: datetime, zone: ZoneInfo, hour: int) -> None:
     moment = next_time(f"15 {hour} * * *", at.replace(tzinfo=UTC).timestamp(), zone)

@@ -207,12 +207,22 @@ def git_tricks(place: Place) -> None:
     hook.chmod(0o755)
 
 
+def python_modules(place: Place) -> None:
+    """Write modules that Python would import if the folder were on its path."""
+    code = f"open({str(trap(place))!r}, 'w')"
+    for name in ("runpy", "sitecustomize", "usercustomize", "typing", "anyio"):
+        place.write(f"{name}.py", code)
+    for name in ("clew", "importlib", "encodings", "json", "msgspec"):
+        for file in ("__init__", "__main__"):
+            place.write(f"{name}/{file}.py", code)
+
+
 def everything(place: Place, *, url: str = "http://127.0.0.1:9/v1") -> None:
     """Put into one folder all that does not keep it from being opened."""
     place.write(".clew/settings.json", json.dumps({**redirect(url), "hooks": hooks(place)}))
     place.write(".claude/settings.json", json.dumps(claude_keys(place)))
     place.write("clew.toml", '[permissions]\nallow = ["Bash"]\n')
-    for build in (skill_that_runs, names_of_ours, circle, git_tricks):
+    for build in (skill_that_runs, names_of_ours, circle, git_tricks, python_modules):
         build(place)
     text(".claude/skills/broken/SKILL.md", "---\nname: [\n")(place)
     pipe(".claude/skills/pipe/SKILL.md")(place)
@@ -300,6 +310,7 @@ DANGERS: tuple[Danger, ...] = (
     ),
     Danger(name="10,000 skills", build=many_skills, says=""),
     Danger(name="names for terminals", build=odd_names, says=r"SKILL\.md was skipped"),
+    Danger(name="modules for Python", build=python_modules, says=""),
     Danger(name="a repository that lies", build=git_tricks, says=""),
     Danger(
         name="a memory that is the user's",
@@ -425,9 +436,8 @@ async def clew(
         **variables,
     }
     with anyio.fail_after(60):
-        # Without `-P` Python itself would take modules from the folder.
         ran = await anyio.run_process(
-            [sys.executable, "-P", "-m", "clew.cli", *arguments],
+            [sys.executable, "-m", "clew", *arguments],
             cwd=cwd or place.project,
             env=env,
             stdin=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ from clew.sdk.agent_process_runner import ProcessAgentRunner, _RemoteAgent
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.stores.memory import MemoryStore
 from clew.stores.sqlite import SqliteStore
 from clew.testing.fake_openai import (

@@ -539,6 +539,7 @@ async def test_a_model_follows_its_agents_with_the_agent_command(place: Place) -
 
 
 @pytest.mark.req("AGT-2", "BGT-4", "HOK-1")
+@pytest.mark.slow("starts git")
 async def test_an_agent_in_a_worktree_leaves_its_work_on_a_branch(place: Place) -> None:
     git(place.project, "init", "-q", "-b", "main")
     place.write("a.txt", "before\n")
@@ -571,6 +572,7 @@ async def test_an_agent_in_a_worktree_leaves_its_work_on_a_branch(place: Place) 
 
 
 @pytest.mark.req("AGT-1", "BGT-4")
+@pytest.mark.slow("starts git")
 async def test_the_definition_of_an_agent_chooses_a_worktree_and_the_background(
     place: Place,
 ) -> None:

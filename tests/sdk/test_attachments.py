@@ -115,6 +115,42 @@ async def test_only_what_exists_is_a_reference(place: Place, text: str, wanted: 
         assert not any("Error" in one for one in results(session))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Explain @src/mian.py.",
+            "@src/mian.py is not attached: there is no such file; did you mean @src/main.py?",
+        ),
+        ("see @notes.md#L3-9 please", "@notes.md is not attached: there is no such file"),
+        ("see @./docs", "@./docs is not attached: there is no such file"),
+        (
+            "run @makefil",
+            "@makefil is not attached: there is no such file; did you mean @Makefile?",
+        ),
+        ('see @"my notes.txt"', "@my notes.txt is not attached: there is no such file"),
+        ("write to me@example.com or @john.doe", ""),
+        ("install @types/node and @scope/package@1.2.3", ""),
+        ("the decorators @property and @app.route, an import of @/components/Button", ""),
+        ("open /tmp/nowhere/picture.png", ""),
+        ("@ @@ @/ @~ @src @main", ""),
+    ],
+)
+async def test_a_mistyped_path_is_told_and_other_words_are_not(
+    place: Place, text: str, said: str
+) -> None:
+    place.write("src/main.py", "")
+    place.write("Makefile", "")
+    heard = Heard()
+    async with place.session(["fine"]) as session:
+        session.on_any(heard)
+        result = await session.run(text)
+
+    assert result.response == "fine"
+    told = [event.text for event in heard.of("warning")]
+    assert [one for one in told if "attached" in one] == ([said] if said else [])
+
+
 async def test_lines_of_a_file_can_be_attached(place: Place) -> None:
     place.write("a.txt", "\n".join(f"line {number}" for number in range(1, 20)))
     async with place.session(["fine"]) as session:

@@ -24,8 +24,8 @@ from clew.sdk.durable_questions import TaskQuestions
 from clew.sdk.durable_store import find_tasks
 from clew.sdk.permission_requests import make_request
 from clew.sdk.session_details import SessionDetails, read_details
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore, project_store
-from clew.sdk.spec import SessionSpec
 from clew.stores.memory_tasks import MemoryTaskStore
 from clew.stores.task_protocol import TaskRow
 from clew.stores.worktree_snapshot import WorktreeSnapshot

@@ -11,7 +11,7 @@ import pytest
 from clew.core.errors import ConfigError, SessionBusy
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.testing.fake_openai import FakeOpenAI, fake_openai, text_response, tool_call_response
 from clew.testing.server import ScriptedResponse, serve
 

@@ -89,6 +89,7 @@ def test_changed_files_can_be_given_to_a_command() -> None:
     assert plan.steps[-2].commands == (("check", "a b.py", "{base_ref}.py", "--", "origin/main"),)
 
 
+@pytest.mark.slow("starts processes")
 def test_commands_run_in_child_processes_on_what_is_on_disk(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     file = tmp_path / "part" / "new.py"

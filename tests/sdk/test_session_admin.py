@@ -20,7 +20,7 @@ from clew.sdk.session_admin import (
     rename_session,
     search_sessions,
 )
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("STO-3")]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.server.access import AccessOptions
 from clew.server.options import ServerOptions
 from clew.server.run import RunningServer, run_server

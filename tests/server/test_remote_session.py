@@ -23,7 +23,7 @@ from clew.sdk.remote import RemoteServer
 from clew.sdk.remote.addresses import ADDRESSES
 from clew.sdk.remote.server import find_token
 from clew.sdk.server_values import SessionRequest
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.server.options import ServerOptions
 from clew.server.routes import ROUTES
 from clew.server.run import RunningServer, run_server

@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.permissions import Approval
 from clew.sdk.launch import launch
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.testing.fake_openai import Stall, delta, text_response, tool_call_response
 from clew.testing.server import ScriptedResponse
 from tests.server.places import Api, serving

@@ -281,6 +281,7 @@ def kill_while_calls_run(folder: Path) -> None:
         child.kill()
 
 
+@pytest.mark.slow("kills processes")
 async def test_a_killed_process_repeats_no_call_that_changes_something(tmp_path: Path) -> None:
     await anyio.to_thread.run_sync(kill_while_calls_run, tmp_path)
     store = SqliteStore(tmp_path / "s.db")

@@ -142,6 +142,7 @@ def kill_in_the_middle_of_a_batch(path: Path) -> None:
         child.kill()
 
 
+@pytest.mark.slow("kills processes")
 async def test_a_killed_process_loses_only_the_calls_that_were_running(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     await anyio.to_thread.run_sync(kill_in_the_middle_of_a_batch, path)
@@ -161,7 +162,7 @@ async def test_a_killed_process_loses_only_the_calls_that_were_running(tmp_path:
 async def test_the_limit_of_model_calls_applies_to_each_continuation() -> None:
     chat, provider = session(a_call(), a_call(), "done", max_turns=1)
     async with chat:
-        with pytest.raises(TurnLimitReached):
+        with pytest.raises(TurnLimitReached, match=r"1 time and is not done.*Send another prompt"):
             await chat.run("work")
         with pytest.raises(TurnLimitReached):
             await chat.continue_run()

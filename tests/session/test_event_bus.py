@@ -6,7 +6,7 @@ from contextlib import aclosing
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import EventsExpired, SessionError
@@ -47,7 +47,6 @@ class Client:
 
 
 @pytest.mark.req("INT-7")
-@settings(max_examples=60)
 @given(steps=STEPS)
 def test_late_clients_and_those_that_return_neither_miss_nor_repeat(steps: list[str]) -> None:
     async def play() -> None:
@@ -76,7 +75,6 @@ def test_late_clients_and_those_that_return_neither_miss_nor_repeat(steps: list[
 
 
 @pytest.mark.req("INT-7")
-@settings(max_examples=60)
 @given(capacity=st.integers(1, 5), missed=st.integers(0, 8))
 def test_a_client_that_was_away_too_long_is_told(capacity: int, missed: int) -> None:
     async def play() -> None:

@@ -19,7 +19,7 @@ from clew.core.permissions import Access, Approval, Decision, PermissionMode, Ri
 from clew.providers.prices import Price
 from clew.providers.protocol import Finished, ServerToolChunk, StopReason, TextChunk
 from clew.providers.scripted import ScriptedProvider, ScriptedReply, call_reply
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.session.config import DataOptions, SessionRef
 from clew.session.gate import Gate
 from clew.stores.memory import MemoryStore

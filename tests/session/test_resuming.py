@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.estimate import text_units
@@ -92,7 +92,6 @@ async def begun(store: MemoryStore | SqliteStore, bodies: Sequence[Body]) -> Non
 
 
 @pytest.mark.req("STO-3")
-@settings(max_examples=60)
 @given(histories(min_turns=3, max_turns=6), st.lists(turns(), max_size=2), st.data())
 def test_it_makes_no_difference_whether_a_journal_comes_from_a_snapshot(
     entries: list[Entry], later: list[list[MessageAdded]], data: st.DataObject

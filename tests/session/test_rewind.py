@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import Session, tool
@@ -670,7 +670,6 @@ def journals(draw: st.DrawFn) -> list[Entry]:
     return entries
 
 
-@settings(max_examples=60)
 @given(journals())
 def test_the_live_view_equals_the_fold_of_the_journal(entries: list[Entry]) -> None:
     view = View()
@@ -681,7 +680,6 @@ def test_the_live_view_equals_the_fold_of_the_journal(entries: list[Entry]) -> N
         assert fold(entries[:length]).undoable == tuple(sorted(view.undoable))
 
 
-@settings(max_examples=60)
 @given(journals(), st.data())
 def test_the_view_is_what_it_was_and_an_undo_brings_all_back(
     entries: list[Entry], data: st.DataObject
@@ -706,7 +704,6 @@ def test_the_view_is_what_it_was_and_an_undo_brings_all_back(
     assert back.undoable == now.undoable
 
 
-@settings(max_examples=60)
 @given(histories(min_turns=1), st.data())
 def test_a_place_in_a_history_is_moved_no_further_than_it_must(
     entries: list[Entry], data: st.DataObject

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from clew import Session, tool
 from clew.core.entries import Charged
@@ -123,6 +124,31 @@ async def test_a_budget_stops_before_the_call_that_would_exceed_it() -> None:
     # The whole conversation is read again; an answer is as long as the model writes at most.
     assert re.search(r"about \$0\.15\d+ \(110,\d+ tokens in, about 4,096 out\)", str(caught.value))
     assert "$0.1000 of the budget of $0.30 is left" in str(caught.value)
+
+
+@pytest.mark.req("PRV-7")
+async def test_an_answer_may_be_as_long_as_the_budget_pays_for() -> None:
+    facts = replace(FACTS, max_output=64_000)
+    sent = {}
+    for budget in (None, 0.05, 100.0):
+        provider = ScriptedProvider([text_reply("short")], facts)
+        async with Session(provider, model="m", prices=PRICES, budget_usd=budget) as chat:
+            await chat.run("write a book")
+        (request,) = provider.requests
+        sent[budget] = request.max_output_tokens or 0
+
+    assert sent[None] == sent[100.0] == 64_000
+    # 0.05 dollars pay for 5,000 tokens at 10 dollars a million, less the prompt.
+    assert 4_900 < sent[0.05] <= 5_000
+
+
+async def test_a_model_without_a_price_for_answers_is_not_limited() -> None:
+    provider = ScriptedProvider([text_reply("short")], replace(FACTS, max_output=64_000))
+    free = {"m": Price(input=0.0, output=0.0)}
+    async with Session(provider, model="m", prices=free, budget_usd=0.05) as chat:
+        await chat.run("write a book")
+
+    assert provider.requests[0].max_output_tokens == 64_000
 
 
 @pytest.mark.req("PRV-7")

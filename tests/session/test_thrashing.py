@@ -132,6 +132,26 @@ async def test_a_window_that_refills_at_once_ends_the_run_and_says_what_to_do() 
 
 
 @pytest.mark.req("CMP-8", "CMP-11")
+@pytest.mark.req("CMP-8")
+@pytest.mark.parametrize(
+    ("prompt", "result", "happened"),
+    [
+        (24_000, 800, "gained little room in 2 compactions"),
+        (25_000, 12_000, "was full again after 1 call"),
+    ],
+)
+async def test_a_model_writes_few_summaries_that_do_not_last(
+    prompt: int, result: int, happened: str
+) -> None:
+    worker, reports, events, error = await loop(prompt=prompt, result=result)
+
+    assert error is None
+    assert len(reports) > 10
+    assert worker.summaries <= 2
+    (warning,) = [event.text for event in events if isinstance(event, Warned)]
+    assert happened in warning
+
+
 async def test_large_pins_are_named_as_the_cause() -> None:
     _, _, _, error = await loop(prompt=4_000, pins=22_000, result=4_000)
 

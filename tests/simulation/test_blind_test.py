@@ -20,8 +20,8 @@ from clew.sdk.blind_test import (
     draw_report,
     open_blind_test,
 )
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.simulation import SimulationOptions
-from clew.sdk.spec import SessionSpec
 from clew.simulation.scenario import make_scenario
 from clew.simulation.simulator import simulate
 from clew.testing.fake_openai import (

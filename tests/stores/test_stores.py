@@ -74,6 +74,7 @@ async def test_two_stores_in_one_place_keep_the_contract(
 
 
 @pytest.mark.req("STO-4")
+@pytest.mark.slow("starts a process")
 async def test_a_second_process_is_told_who_writes(place: str, stores: tuple[Store, Store]) -> None:
     store, _ = stores
     await store.create(RECORD)

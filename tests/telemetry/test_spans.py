@@ -28,12 +28,23 @@ from clew.core.tasks import TaskKind, TaskState
 from clew.core.usage import Usage
 from clew.process import trace_variables
 from clew.providers.protocol import Request, TextChunk, UsageChunk
-from clew.providers.scripted import Pause, ScriptedReply, call_reply, text_reply
+from clew.providers.scripted import (
+    Pause,
+    ScriptedProvider,
+    ScriptedReply,
+    call_reply,
+    text_reply,
+)
 from clew.sdk.client import PromptInput
 from clew.sdk.telemetry import CONTENT_VARIABLE, find_telemetry, wants_content
 from clew.session.event_bus import EventBus
+from clew.session.gate import Gate
 from clew.session.model_call import trace_chunks
+from clew.session.session import Session
 from clew.telemetry.tracer import SessionTelemetry
+from clew.tools.builtin.bash import bash_tool
+from clew.tools.builtin.glob import glob_tool
+from clew.tools.builtin.grep import grep_tool
 from clew.tools.function import tool
 from tests.sdk.places import Place
 
@@ -305,6 +316,36 @@ async def test_the_span_of_a_tool_is_current_in_the_tool_and_its_processes(place
     assert spans[said[-1].split("trace=")[1].split("-")[2]] == "execute_tool Bash"
 
 
+async def test_searches_get_the_current_span_whatever_trace_the_process_was_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEPARENT", f"00-{'1' * 32}-{'2' * 16}-01")
+    backend, note = Backend(), tmp_path / "note"
+    program = tmp_path / "rg"
+    program.write_text(f'#!/bin/sh\necho "$TRACEPARENT" >> {note}\n')
+    program.chmod(0o755)
+    replies: list[ScriptedReply] = [
+        call_reply(("Grep", {"pattern": "x"}), ("Glob", {"pattern": "*.py"})),
+        call_reply(("Bash", {"command": f"echo $TRACEPARENT >> {note}"})),
+        "done",
+    ]
+    async with Session(
+        ScriptedProvider(replies),
+        model="m",
+        cwd=tmp_path,
+        tools=[grep_tool(str(program)), glob_tool(str(program)), bash_tool()],
+        telemetry=backend.telemetry,
+        gate=Gate(cwd=tmp_path, mode=PermissionMode.BYPASS),
+    ) as session:
+        await session.run("go")
+
+    spans = {
+        format(one.context.span_id, "016x"): one.name for one in backend.finished if one.context
+    }
+    names = sorted(spans[line.split("-")[2]] for line in note.read_text().splitlines())
+    assert names == ["execute_tool Bash", "execute_tool Glob", "execute_tool Grep"]
+
+
 async def test_hooks_and_calls_of_mcp_servers_belong_to_the_trace(place: Place) -> None:
     backend, note = Backend(), place.project / "hook"
     command = {"type": "command", "command": f"echo trace=$TRACEPARENT > {note}"}
@@ -430,6 +471,7 @@ async def test_a_session_that_is_not_traced_gets_the_chunks_of_its_provider(plac
         assert trace_chunks(state, chunks, request, purpose="turn") is chunks
 
 
+@pytest.mark.slow("starts a process")
 def test_a_program_without_opentelemetry_never_imports_it() -> None:
     code = (
         "import sys, anyio\n"

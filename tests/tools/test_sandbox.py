@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +105,20 @@ def test_a_bubblewrap_that_does_not_work_is_tried_and_not_used(tmp_path: Path) -
     assert "user namespaces" in broken.describe()
     with pytest.raises(ConfigError, match="uid map"):
         Sandbox(SandboxPolicy(mode=SandboxMode.ON), backends=backends)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap exists on Linux only")
+def test_a_sandbox_that_works_is_tried_once_for_each_policy(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\necho tried >> {tmp_path}/log\necho started\n")
+    program.chmod(0o755)
+
+    first, second = Sandbox(program=str(program)), Sandbox(program=str(program))
+    assert first.name == second.name == "bubblewrap"
+    assert (tmp_path / "log").read_text().count("tried") == 1
+
+    Sandbox(SandboxPolicy(network=False), program=str(program))
+    assert (tmp_path / "log").read_text().count("tried") == 2
 
 
 async def test_a_sandbox_that_is_off_leaves_commands_as_they_are(tmp_path: Path) -> None:

@@ -766,6 +766,7 @@ async def test_a_backend_that_stalls_is_given_up() -> None:
             await backend.search(SearchQuery(text="tea"))
 
 
+@pytest.mark.slow("starts a process")
 def test_the_tools_load_nothing_heavy_until_they_are_used() -> None:
     code = "import sys, clew.tools.builtin.websearch; print(*sys.modules, sep='\\n')"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

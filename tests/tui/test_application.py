@@ -254,18 +254,37 @@ async def test_without_a_program_for_images_the_clipboard_key_says_what_to_insta
         assert seen.app.parts.input.buffer.text == "look at "
 
 
+def pasted(text: str) -> str:
+    """Return what a terminal sends for a paste."""
+    return f"\x1b[200~{text}\x1b[201~"
+
+
 @pytest.mark.req("TUI-1")
-async def test_a_paste_of_5000_lines_is_one_prompt(tmp_path: Path) -> None:
+async def test_a_paste_of_5000_lines_is_a_placeholder_and_sent_in_full(tmp_path: Path) -> None:
     text = "\n".join(f"line {number}" for number in range(5_000))
     async with stage(tmp_path) as seen:
-        await seen.press(f"\x1b[200~{text}\x1b[201~")
+        await seen.press(f"see {pasted(text)} and {pasted('x' * 3_000)} and {pasted('a')}")
+        shown = "see [pasted text #1, 5,000 lines] and [pasted text #2, 3,000 characters] and a"
         with anyio.fail_after(60):
-            while seen.app.parts.input.buffer.text != text:
+            while seen.app.parts.input.buffer.text != shown:
                 await seen.settle()
-        assert seen.window.lines_so_far[-2].strip() == "line 4999"
         assert len(seen.window.lines_so_far) <= 20
         await seen.press(ENTER)
-        assert seen.session.lines == [text]
+        whole = f"see {text} and {'x' * 3_000} and a"
+        assert seen.session.lines == [whole]
+        assert seen.app.parts.input.buffer.history.get_strings()[-1] == whole
+
+
+@pytest.mark.req("TUI-1")
+async def test_a_placeholder_is_deleted_at_once_and_means_nothing_when_it_is_typed(
+    tmp_path: Path,
+) -> None:
+    text = "\n".join(str(number) for number in range(11))
+    async with stage(tmp_path) as seen:
+        await seen.press(f"one {pasted(text)}\x7f")
+        assert seen.app.parts.input.buffer.text == "one "
+        await seen.press(f"[pasted text #7, 5 lines]{ENTER}")
+        assert seen.session.lines == ["one [pasted text #7, 5 lines]"]
 
 
 @pytest.mark.req("TUI-1")

@@ -139,7 +139,6 @@ def test_no_line_is_wider_than_the_terminal_and_no_sequence_but_colours_is_writt
         written.encode(theme.encoding)
 
 
-@settings(max_examples=60)
 @example(ANSWER, 8, DARK)
 @example(ANSWER, 40, PLAIN)
 @example(ANSWER, 80, LATIN)
@@ -409,6 +408,7 @@ def test_blocks_of_one_line_stand_together_and_others_apart() -> None:
     assert render_block(Answer(text=" \n"), width=40, theme=PLAIN, after=one) == ""
 
 
+@pytest.mark.slow("starts a process")
 def test_rich_is_imported_by_the_first_answer_and_not_before() -> None:
     program = """
 import sys

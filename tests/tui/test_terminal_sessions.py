@@ -509,9 +509,7 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
             assert await person.says("begin the garden") == ["second"]
             person.enters("/resume")
             shown = await person.sees("Which session?", "a new session")
-            assert re.search(
-                r"❯ 1  maze  \(2 messages, \d{4}-\d\d-\d\d \d\d:\d\d\)", "\n".join(shown)
-            )
+            assert re.search(r"❯ 1  maze  \(2 messages, just now\)", "\n".join(shown))
             person.types(f"{DOWN}{UP}{ENTER}")
             await person.sees("session maze: 3 entries", "❯ begin the maze", "first")
             await person.until(lambda: person.status.startswith("gpt-4o · default · maze · "))

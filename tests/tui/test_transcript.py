@@ -484,7 +484,6 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=25))
 def test_every_text_is_in_exactly_one_block_and_in_order(events: list[Event]) -> None:
     stream = Stream()

@@ -36,7 +36,7 @@ from clew.acp.messages import (
     SetModeParams,
 )
 from clew.core.sanitize import sanitize_line
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.stdio import Write
 
 if TYPE_CHECKING:

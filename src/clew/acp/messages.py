@@ -39,7 +39,6 @@ class InitializeParams(Struct, frozen=True, rename="camel"):
 
     protocol_version: int
     client_capabilities: ClientCapabilities | None = None
-    client_info: Implementation | None = None
 
 
 class Empty(Struct, frozen=True):

@@ -13,7 +13,7 @@ from clew.acp.content import (
 from clew.acp.messages import Mode, ModeState
 from clew.core.permissions import PermissionMode
 from clew.sdk.client import CommandInfo, SessionSnapshot
-from clew.sdk.spec import EFFORTS
+from clew.sdk.session_spec import EFFORTS
 
 MODE: Final = "mode"
 MODEL: Final = "model"

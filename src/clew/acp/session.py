@@ -50,7 +50,7 @@ from clew.core.events import (
 from clew.core.ids import EntryId
 from clew.core.permissions import PermissionMode
 from clew.sdk.client import HistoryEntry, SessionClient, SessionSnapshot
-from clew.sdk.spec import EFFORTS
+from clew.sdk.session_spec import EFFORTS
 
 _PAGE = 10_000
 

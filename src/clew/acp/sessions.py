@@ -38,7 +38,7 @@ from clew.core.ids import SessionId
 from clew.core.text import one_line
 from clew.sdk.launch import launch
 from clew.sdk.session_admin import StoredSession, list_sessions, project_store
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import anyio
 from clew.acp.agent import serve
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.stdio import read_pieces, split_lines, write_to
 from clew.tui.signals import ending_signals, exit_code
 

@@ -19,7 +19,7 @@ from clew.cli.subcommands import SUMMARIES, add_subcommands
 from clew.core.permissions import PermissionMode
 from clew.core.sanitize import sanitize_line
 from clew.sdk.folders import working_folder
-from clew.sdk.spec import EFFORTS, SessionSpec
+from clew.sdk.session_spec import EFFORTS, SessionSpec
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")

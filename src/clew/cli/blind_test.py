@@ -29,8 +29,8 @@ from clew.sdk.blind_test import (
     open_blind_test,
 )
 from clew.sdk.folders import working_folder
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.simulation import SimulationOptions, write_chart
-from clew.sdk.spec import SessionSpec
 from clew.tui.signals import ending_signals, exit_code
 
 _MAX_NOTES = 12

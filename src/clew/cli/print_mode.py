@@ -31,8 +31,8 @@ from clew.core.text import pluralize
 from clew.sdk.client import PromptInput, SessionClient, run_line, wait_for_run
 from clew.sdk.input_line import similar_command
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_tasks import SessionTasks
-from clew.sdk.spec import SessionSpec
 from clew.tui.signals import ending_signals, exit_code
 
 if TYPE_CHECKING:

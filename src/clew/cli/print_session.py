@@ -23,7 +23,7 @@ from clew.sdk.client import SessionClient
 from clew.sdk.host import Host
 from clew.sdk.launch import launch
 from clew.sdk.session import InteractiveSession
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 _DENIED = "no one can answer: `clew -p` sent this prompt"
 

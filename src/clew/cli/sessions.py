@@ -1,6 +1,7 @@
 """`clew sessions`: list, search, rename, fork, delete, export and import stored sessions."""
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from clew.cli.paint import format_time
 from clew.cli.streams import OutputLost, discard_output, print_json, write_err, write_out
 from clew.core.errors import SessionNotFound
 from clew.core.sanitize import sanitize, sanitize_json, sanitize_line
-from clew.core.text import pluralize
+from clew.core.text import format_ago, pluralize
 from clew.sdk import session_admin as admin
 from clew.sdk.entries import format_entries
 from clew.sdk.folders import store_path, working_folder
@@ -201,8 +202,9 @@ def _format_record(record: StoredSession) -> str:
     origin = "  (fork)" if record.parent else ""
     if record.kind == AGENT_KIND:
         origin = f"  (agent of {sanitize_line(record.parent or '?', 40)})"
+    age = format_ago(record.updated_at, time.time())
     return (
-        f"{sanitize_line(record.id, 40)}  {format_time(record.updated_at)}  {_messages(record)}"
+        f"{sanitize_line(record.id, 40)}  {age:<14}  {_messages(record)}"
         f"  {_size(record.size):>8}  {sanitize_line(record.heading, _MAX_HEADING)}{origin}"
     )
 
@@ -233,7 +235,8 @@ def _format_facts(record: StoredSession, details: SessionDetails) -> list[str]:
         "folder": record.cwd,
         "model": record.model,
         "created": format_time(record.created_at),
-        "last used": format_time(record.updated_at),
+        "last used": f"{format_time(record.updated_at)}"
+        f" ({format_ago(record.updated_at, time.time())})",
         "agent of": (record.parent or "") if is_agent else "",
         "forked from": "" if is_agent else origin,
         "size": f"{pluralize(record.messages, 'message')} in"

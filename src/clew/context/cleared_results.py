@@ -20,6 +20,7 @@ from clew.core.ids import EntryId
 DELEGATION_TOOLS = frozenset({"Agent", "Task", "delegate_to_agent"})
 """Their results are the whole work of another agent and are never cleared."""
 MARKER = "[cleared: "
+_ASSISTANT, _TOOL_RESULT = ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 _RECENT_CALLS = 20
 """Calls from which the growth of the view is measured."""
 
@@ -35,10 +36,10 @@ def find_consumed(
     places: list[int] = []
     answered = 0
     for place, item in enumerate(items):
-        if item.kind is ItemKind.ASSISTANT:
+        if item.kind is _ASSISTANT:
             answered = len(places)
         elif (
-            item.kind is ItemKind.TOOL_RESULT
+            item.kind is _TOOL_RESULT
             and item.entry_id not in excluded
             and _is_clearable(item, min_chars)
         ):
@@ -96,7 +97,7 @@ def _measure_growth(items: Items) -> float:
     """Return the units that a call has added lately; earlier ones may have left the view."""
     answers = 0
     for place in range(len(items) - 1, -1, -1):
-        answers += items[place].kind is ItemKind.ASSISTANT
+        answers += items[place].kind is _ASSISTANT
         if answers == _RECENT_CALLS:
             return items.units(place) / answers
     return items.units() / max(1, answers)
@@ -104,9 +105,8 @@ def _measure_growth(items: Items) -> float:
 
 def _is_clearable(item: Item, min_chars: int) -> bool:
     results = item.message.results
-    return (
-        len(results) == 1
-        and sum(len(result.text) for result in results) > min_chars
-        and not any(result.failed or result.name in DELEGATION_TOOLS for result in results)
-        and not any(result.text.startswith(MARKER) for result in results)
-    )
+    if len(results) != 1:
+        return False
+    (result,) = results
+    is_done = not result.failed and result.name not in DELEGATION_TOOLS
+    return is_done and len(result.text) > min_chars and not result.text.startswith(MARKER)

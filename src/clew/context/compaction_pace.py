@@ -2,8 +2,9 @@
 
 If the request, pins and system prompt fill most of the window, every compaction gains little and
 the window is full again after a few calls. A summary by a model would then cost more than the work
-itself. So a model's summary has to be earned by calls since the last one; until then rules write
-it, which costs nothing. A window that stays full in spite of compactions ends the run.
+itself, and the next one replaces it at once. So a model's summary has to be earned by calls since
+the last one, and to last; otherwise rules write it, which costs nothing. A window that stays full
+in spite of compactions ends the run.
 """
 
 from enum import StrEnum
@@ -19,6 +20,8 @@ FEW_CALLS = 2
 """A window that is full again after this many calls is refilling."""
 LITTLE_GAIN = 0.2
 """A compaction that frees less than this share of the view leaves no room to work in."""
+MOST_SMALL_GAINS = 2
+"""Compactions of little gain in a row after which a model's summary is not worth its price."""
 MOST_REFILLS = 5
 """Refills in a row, each after a compaction of little gain, that end a run."""
 
@@ -45,6 +48,8 @@ class CompactionPace(Struct, frozen=True, kw_only=True):
     """Tokens of summaries that calls have not paid for yet."""
     refills: int = 0
     """Refills in a row with little gain, since the last prompt."""
+    small_gains: int = 0
+    """Compactions in a row that freed little."""
     warned: bool = False
     """True once the user was told in this run that the window refills."""
 
@@ -53,13 +58,19 @@ class CompactionPace(Struct, frozen=True, kw_only=True):
         """True if the window was full again within a few calls."""
         return self.calls is not None and self.calls <= FEW_CALLS
 
+    @property
+    def is_crowded(self) -> bool:
+        """True if what must stay leaves so little room that compactions gain little."""
+        return self.small_gains >= MOST_SMALL_GAINS
+
     def choose_tier(self) -> Tier:
         """Decide what an automatic compaction may use now."""
         if self.is_refilling and self.refills >= MOST_REFILLS:
             return Tier.STOP
         if self.summary_calls is None:
             return Tier.MODEL
-        earned = self.summary_calls >= CALLS_PER_SUMMARY and self.debt <= 0
+        lasts = not self.is_refilling and not self.is_crowded
+        earned = lasts and self.summary_calls >= CALLS_PER_SUMMARY and self.debt <= 0
         return Tier.MODEL if earned else Tier.RULES
 
     def add_prompt(self) -> "CompactionPace":
@@ -86,8 +97,14 @@ class CompactionPace(Struct, frozen=True, kw_only=True):
 
     def add_compaction(self, *, gain: float) -> "CompactionPace":
         """Record a compaction that freed the share `gain` of the view."""
-        refilled = self.is_refilling and gain < LITTLE_GAIN
-        return replace(self, calls=0, refills=self.refills + 1 if refilled else 0)
+        is_small = gain < LITTLE_GAIN
+        refilled = self.is_refilling and is_small
+        return replace(
+            self,
+            calls=0,
+            refills=self.refills + 1 if refilled else 0,
+            small_gains=self.small_gains + 1 if is_small else 0,
+        )
 
     def add_warning(self) -> "CompactionPace":
         """Record that the user was told."""

@@ -217,11 +217,10 @@ def summarise_by_rules(
     from clew.context.digest.history import History  # noqa: PLC0415 - few sessions ever need it
     from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415 - the same
 
-    staying = view.items.without(plan.dropped_ids)
     history = view.memo.get(History)
     digest = prepare_digest(
         [*view.archived, *view.restore_texts(gone)],
-        staying=[item for item in staying if item.kind is not _SUMMARY],
+        staying=[item for item in plan.list_staying(view) if item.kind is not _SUMMARY],
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,
         beside=(notes, budget.beside),

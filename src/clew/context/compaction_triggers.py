@@ -9,7 +9,6 @@ from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.view import View
 from clew.context.window_state import count_tokens
-from clew.core.context_state import ContextState
 
 _CALLS_AHEAD = 3
 """How many turns of the conversation a summary takes, at the usual lengths of both."""
@@ -27,25 +26,27 @@ def find_threshold(view: View, policy: ContextPolicy, *, window: int) -> int | N
     return min(int(share * window), room)
 
 
-def needs_room(
-    view: View, policy: ContextPolicy, strategy: Strategy, *, context: ContextState
-) -> bool:
-    """Return whether results are to be cleared, a compaction is due, or the view is too long."""
-    window = context.max_tokens
+def needs_room(view: View, policy: ContextPolicy, strategy: Strategy, *, used: int) -> bool:
+    """Return whether results are to be cleared, a compaction is due, or the view is too long.
+
+    Args:
+        view: The conversation.
+        policy: The thresholds and the economy of the session.
+        strategy: Decides when to compact.
+        used: The size of the next request, in tokens.
+    """
     return (
         policy.compress_over is not None
         or may_save_cost(view, policy, strategy)
-        or is_compaction_due(view, policy, strategy, context=context)
-        or context.used_tokens > find_limit(policy, window=window)
+        or is_compaction_due(view, policy, strategy, used=used)
+        or used > find_limit(policy, window=view.setup.model.window)
     )
 
 
-def is_compaction_due(
-    view: View, policy: ContextPolicy, strategy: Strategy, *, context: ContextState
-) -> bool:
-    """Return whether the strategy wants a compaction before the next call."""
-    threshold = find_threshold(view, policy, window=context.max_tokens)
-    return strategy.due(view, used=context.used_tokens, threshold=threshold)
+def is_compaction_due(view: View, policy: ContextPolicy, strategy: Strategy, *, used: int) -> bool:
+    """Return whether the strategy wants a compaction before a call of `used` tokens."""
+    threshold = find_threshold(view, policy, window=view.setup.model.window)
+    return strategy.due(view, used=used, threshold=threshold)
 
 
 def find_limit(policy: ContextPolicy, *, window: int) -> int:

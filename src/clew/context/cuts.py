@@ -12,6 +12,8 @@ from itertools import pairwise
 from clew.context.items import Item, ItemKind
 from clew.core.ids import CallId
 
+_USER, _TOOL_RESULT = ItemKind.USER, ItemKind.TOOL_RESULT
+
 
 def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int]:
     """Return every index where the view may be cut: items before it leave, the others stay.
@@ -21,7 +23,9 @@ def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int
     for a loop that is too large for the window.
     """
     places = between_steps(items)
-    return places if inside_loops else sorted(set(places) & outside_signed_loops(items))
+    if inside_loops or not any(item.is_signed for item in items):
+        return places
+    return sorted(outside_signed_loops(items).intersection(places))
 
 
 def between_steps(items: Sequence[Item]) -> list[int]:
@@ -32,7 +36,7 @@ def between_steps(items: Sequence[Item]) -> list[int]:
         if item.answers:
             waiting.difference_update(item.answers)
             continue
-        if index and not waiting and item.kind is not ItemKind.TOOL_RESULT:
+        if index and not waiting and item.kind is not _TOOL_RESULT:
             places.append(index)
         if item.asks:
             waiting.update(item.asks)
@@ -44,7 +48,7 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
     signed = False
     places = {0, len(items)}
     for index, item in enumerate(items):
-        if item.kind is ItemKind.USER:
+        if item.kind is _USER:
             signed = False
         if item.is_signed or not signed:
             places.add(index)
@@ -58,7 +62,7 @@ def find_turn_start(items: Sequence[Item], turns: int = 1) -> int | None:
     It reads from the end.
     """
     for index in range(len(items) - 1, -1, -1):
-        if items[index].kind is ItemKind.USER:
+        if items[index].kind is _USER:
             turns -= 1
             if not turns:
                 return index

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from clew.context.withdrawn import find_withdrawn
+from clew.context.undone_entries import find_undone_entries
 from clew.core.entries import Body, Cleared, Compacted, Entry, MessageAdded, ResultsCleared
 from clew.core.ids import EntryId
 from clew.core.timeline import EntryPlace, Standing
@@ -17,7 +17,7 @@ def find_places(entries: Sequence[Entry]) -> dict[EntryId, EntryPlace]:
     Those in view or cleared are the entries of `fold(entries).items`. The cost is linear: an
     entry leaves the view once.
     """
-    gone = find_withdrawn(entries)
+    gone = find_undone_entries(entries)
     places: dict[EntryId, EntryPlace] = {}
     shown: dict[EntryId, None] = {}
     for entry in entries:

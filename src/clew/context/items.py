@@ -15,8 +15,8 @@ from clew.context.estimate import (
     Framing,
     Meter,
     call_units,
+    image_units,
     part_units,
-    result_units,
     text_units,
 )
 from clew.context.lazy_list import LazyList
@@ -81,7 +81,9 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
             if type(part) is Text:
                 units += meter(part.text)
             elif type(part) is ToolResult:
-                units += result_units(part, meter, framing)
+                units += meter(part.text) + framing.result
+                if part.images:
+                    units += sum(map(image_units, part.images))
                 answers += (part.call_id,)
             elif type(part) is ToolCall:
                 units += call_units(part, meter, framing)
@@ -127,17 +129,17 @@ class Tally(Struct, gc=False):
 
     def extend(self, items: Iterable[Item], length: int) -> None:
         """Add items; `length` is the length of the sequence before them."""
-        totals = self.totals
+        totals, mark = self.totals, self.mark
         waiting: Collection[CallId] = self.waiting
+        self.outgoing -= length
         for item in items:
             length += 1
             kind, thinking = item.kind, item.reasoning_units
             totals[kind] += item.units - thinking
-            if thinking:
-                totals[_REASONING] += thinking
+            totals[_REASONING] += thinking
             if kind is _TOOL_RESULT:
-                if totals[_TOOL_RESULT] >= self.mark:
-                    self.mark = totals[_TOOL_RESULT] * _GROWTH
+                if totals[_TOOL_RESULT] >= mark:
+                    mark = totals[_TOOL_RESULT] * _GROWTH
                     self.marked_at = length
             elif kind is _ASSISTANT:
                 self.answered_at = length
@@ -145,31 +147,28 @@ class Tally(Struct, gc=False):
                 self.turns += 1
                 self.past_reasoning = totals[_REASONING]
             if not item.message.parts:
-                continue
-            self.outgoing += 1
-            if kind is not _TOOL_RESULT:
-                self.is_matched = self.is_matched and not waiting and _are_unique(item.asks)
-                waiting = item.asks
+                self.outgoing -= 1
+            elif kind is not _TOOL_RESULT:
+                asked, waiting = waiting, item.asks
+                if asked or (len(waiting) > 1 and len(waiting) > len(set(waiting))):
+                    self.is_matched = False
             elif waiting and item.answers == waiting:
                 waiting = ()
             else:
                 waiting = self._answer(waiting, item.answers)
-        self.waiting = frozenset(waiting)
+        self.mark, self.waiting = mark, frozenset(waiting)
+        self.outgoing += length
 
     def _answer(self, waiting: Iterable[CallId], answers: tuple[CallId, ...]) -> frozenset[CallId]:
         """Return which calls still wait after a message with results."""
         asked, given = frozenset(waiting), frozenset(answers)
-        if not answers or not given <= asked or not _are_unique(answers):
+        if not answers or not given <= asked or len(given) < len(answers):
             self.is_matched = False
         return asked - given
 
     def copy(self) -> "Tally":
         """Return an independent copy."""
         return replace(self, totals=self.totals.copy())
-
-
-def _are_unique(ids: tuple[CallId, ...]) -> bool:
-    return len(ids) < 2 or len(set(ids)) == len(ids)
 
 
 class ItemIndex(Struct, frozen=True):

@@ -8,6 +8,10 @@ _K = TypeVar("_K")
 _D = TypeVar("_D")
 
 
+_refuse: Callable[[int], Any] = ().__getitem__
+"""Makes nothing: for lists whose elements are all made."""
+
+
 class LazyList(Sequence[_T]):
     """A list of `length` elements that `make` creates by index, once each; it can grow.
 
@@ -24,9 +28,8 @@ class LazyList(Sequence[_T]):
     @classmethod
     def of(cls, elements: Iterable[_T]) -> "LazyList[_T]":
         """Make a list whose elements are all made."""
-        held = list(elements)
-        made = cls(0, held.__getitem__)
-        made.extend(held)
+        made = cls(0, _refuse)
+        made.extend(elements)
         return made
 
     def append(self, element: _T) -> None:
@@ -152,6 +155,11 @@ class Memo:
         return isinstance(other, Memo)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def set_known(instance: object, **values: object) -> None:
+    """Set lazy properties of an instance whose values are known already."""
+    instance.__dict__.update(values)
 
 
 class lazy_property(Generic[_T]):  # noqa: N801 - named like `property`

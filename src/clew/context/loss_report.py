@@ -1,12 +1,11 @@
 """Builds the entries that make a view smaller, with a report on what left it."""
 
-from collections.abc import Set
-from itertools import filterfalse
+from collections.abc import Iterable, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.items import ItemKind
+from clew.context.items import Item, ItemKind
 from clew.context.plan import Reduce
 from clew.context.view import View, make_summary
 from clew.context.window_state import count_tokens
@@ -56,7 +55,7 @@ def build_compaction(
     cleared = tuple(change.entry_id for change in plan.replaced)
     is_replaced = bool(summary.text or inserted)
     report = LossReport(
-        kept=_find_kept(view, plan.dropped_ids, {*dropped[:1], *cleared}),
+        kept=_find_kept(plan.list_staying(view), {*dropped[:1], *cleared}),
         summarised=dropped if is_replaced else (),
         cleared=cleared,
         archived=() if is_replaced else dropped,
@@ -113,7 +112,7 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
     """Report on every entry of `view`, which is the view before `body`."""
     cleared = tuple(change.entry_id for change in body.replaced)
     return LossReport(
-        kept=_find_kept(view, set(cleared)),
+        kept=_find_kept(view.items, set(cleared)),
         summarised=(),
         cleared=cleared,
         archived=(),
@@ -124,12 +123,9 @@ def report_clearing(view: View, body: ResultsCleared) -> LossReport:
     )
 
 
-def _find_kept(view: View, *gone: Set[EntryId]) -> tuple[EntryId, ...]:
-    """Return the entries of the view that are in none of these sets."""
-    kept = view.items.ids
-    for entries in gone:
-        kept = list(filterfalse(entries.__contains__, kept))
-    return tuple(kept)
+def _find_kept(items: Iterable[Item], changed: Set[EntryId]) -> tuple[EntryId, ...]:
+    """Return the entries of items that are not among those that changed."""
+    return tuple([item.entry_id for item in items if item.entry_id not in changed])
 
 
 def _tokens_after(view: View, units: int, *, before: int) -> int:

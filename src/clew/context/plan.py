@@ -1,13 +1,13 @@
 """`Strategy`: the protocol that decides what leaves a view, its budget and its plan."""
 
+from collections.abc import Sequence
 from enum import StrEnum
-from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from clew.context.items import Item, ItemKind, Items
-from clew.context.lazy_list import lazy_property
+from clew.context.lazy_list import lazy_property, set_known
 from clew.context.view import View, shorten_item
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
@@ -22,7 +22,6 @@ _MOST_SUMMARY = 16_000
 
 
 _USER = ItemKind.USER
-_entry_id, _units = attrgetter("entry_id"), attrgetter("units")
 
 
 class Wording(StrEnum):
@@ -115,7 +114,7 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     @lazy_property
     def dropped_entries(self) -> tuple[EntryId, ...]:
         """The entries of `dropped`, in order."""
-        return tuple(map(_entry_id, self.dropped))
+        return tuple([item.entry_id for item in self.dropped])
 
     @lazy_property
     def dropped_ids(self) -> frozenset[EntryId]:
@@ -125,12 +124,31 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     @lazy_property
     def dropped_units(self) -> int:
         """The size of `dropped`."""
-        return sum(map(_units, self.dropped))
+        return sum([item.units for item in self.dropped])
 
     @lazy_property
     def dropped_words(self) -> int:
         """The sum of `measure_words` of `dropped`."""
         return sum([measure_words(item) for item in self.dropped if item.kind is _USER])
+
+    @lazy_property
+    def _staying(self) -> Sequence[Item] | None:
+        """What stays, if it is known without a pass over the view."""
+        return None
+
+    def know_staying(self, view: View, staying: Sequence[Item]) -> None:
+        """Remember what stays of `view`, so that nothing needs a pass over what leaves."""
+        set_known(
+            self,
+            _staying=staying,
+            dropped_units=view.items.units() - sum([item.units for item in staying]),
+            dropped_words=sum_words(view.items) - sum(map(measure_words, staying)),
+        )
+
+    def list_staying(self, view: View) -> Sequence[Item]:
+        """Return the items of `view` that stay, in their original text."""
+        known = self._staying
+        return view.items.without(self.dropped_ids) if known is None else known
 
     def count_staying(self, view: View) -> int:
         """Return the size of what the plan leaves in `view`, in units."""

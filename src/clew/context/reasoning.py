@@ -70,7 +70,10 @@ def adapt_message(message: Message, reader: ReasoningReader, policy: ReasoningPo
 
     A message without private content is returned as the same object.
     """
-    if not any(isinstance(part, _PRIVATE) or part.extra for part in message.parts):
+    for part in message.parts:
+        if type(part) in _PRIVATE or part.extra:
+            break
+    else:
         return message
     own = message.provenance == reader.provenance
     parts: list[Part] = []

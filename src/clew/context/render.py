@@ -36,7 +36,7 @@ LOST_RESULT = "Error: the session ended before this tool call was finished; it m
 
 def answer_missing_calls(items: Sequence[Item]) -> list[Message]:
     """Return a failed result for every call of the last answer without a result."""
-    return [tool_result(call, LOST_RESULT, failed=True) for call in find_open_calls(items)]
+    return list(map(_answer_lost, find_open_calls(items)))
 
 
 def find_open_calls(items: Sequence[Item]) -> list[ToolCall]:
@@ -65,19 +65,22 @@ def repair(messages: Sequence[Message]) -> list[Message]:
     Valid messages are returned as the same objects.
     """
     result: list[Message] = []
-    waiting: list[Message] = []
+    waiting: Sequence[ToolCall] = ()
     for message in messages:
         if message.role is Role.TOOL:
-            wanted = {answer.results[0].call_id for answer in waiting}
-            if all(answer.call_id in wanted for answer in message.results):
+            given = {answer.call_id for answer in message.results}
+            if given <= {call.call_id for call in waiting}:
                 result.append(message)
-                given = {answer.call_id for answer in message.results}
-                waiting = [a for a in waiting if a.results[0].call_id not in given]
+                waiting = [call for call in waiting if call.call_id not in given]
             continue
-        result += waiting
-        waiting = [tool_result(call, LOST_RESULT, failed=True) for call in message.calls]
+        result += map(_answer_lost, waiting)
+        waiting = message.calls
         result.append(message)
-    return [*result, *waiting]
+    return [*result, *map(_answer_lost, waiting)]
+
+
+def _answer_lost(call: ToolCall) -> Message:
+    return tool_result(call, LOST_RESULT, failed=True)
 
 
 def find_problems(messages: Sequence[Message]) -> list[str]:

@@ -5,6 +5,7 @@ stored: it can always be computed again from the journal.
 """
 
 from collections.abc import Container, Iterable, Sequence
+from itertools import compress
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
 from clew.context.todo_list import update_todos
 from clew.context.truncation import apply_replacement
-from clew.context.withdrawn import Withdrawn, drop_usage, find_changed, find_withdrawn
+from clew.context.undone_entries import UndoneEntries, drop_usage, find_changed, find_undone_entries
 from clew.core.entries import (
     Body,
     Cleared,
@@ -161,11 +162,11 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
 def fold(entries: Iterable[Entry], *, meter: Meter = text_units) -> View:
     """Compute the view after all `entries`; `meter` measures texts."""
     entries = list(entries)
-    return continue_fold(View(meter=meter), entries, find_withdrawn(entries))
+    return continue_fold(View(meter=meter), entries, find_undone_entries(entries))
 
 
 def continue_fold(
-    view: View, entries: Iterable[Entry], gone: Withdrawn, *, is_prompt_undone: bool = False
+    view: View, entries: Iterable[Entry], gone: UndoneEntries, *, is_prompt_undone: bool = False
 ) -> View:
     """Compute the view after `entries`, which follow those of `view`.
 
@@ -318,7 +319,8 @@ def _is_credible(usage: Usage, units: int) -> bool:
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
     dropped = frozenset(body.dropped)
-    gone = [item for item in view.items if item.kind is not _SUMMARY and item.entry_id in dropped]
+    leaves = map(dropped.__contains__, view.items.ids)
+    gone = [item for item in compress(view.items, leaves) if item.kind is not _SUMMARY]
     items = view.reduce_items(
         dropped, body.replaced, entry_id=entry_id, summary=body.summary, inserted=body.inserted
     )
@@ -364,6 +366,8 @@ def _remember(view: View, changes: Iterable[Replacement]) -> LazyMapping[EntryId
 def _count_settled(items: Items, changes: Iterable[Replacement]) -> int:
     """Return the number of items up to the last changed one."""
     changed = {change.entry_id for change in changes}
+    if not changed:
+        return 0
     return max((n for n, item in enumerate(items, 1) if item.entry_id in changed), default=0)
 
 
@@ -378,6 +382,8 @@ def _strip_items(view: View, targets: frozenset[EntryId]) -> list[Item]:
 
 def _replace_texts(view: View, items: Iterable[Item], changes: Iterable[Replacement]) -> list[Item]:
     wanted = {change.entry_id: change for change in changes}
+    if not wanted:
+        return list(items)
     return [
         shorten_item(view, item, wanted[item.entry_id]) if item.entry_id in wanted else item
         for item in items

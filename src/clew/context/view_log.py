@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from clew.context.estimate import Meter, text_units
+from clew.context.undone_entries import find_undone_entries
 from clew.context.view import View, continue_fold
-from clew.context.withdrawn import find_withdrawn
 from clew.core.entries import (
     Cleared,
     Compacted,
@@ -70,12 +70,12 @@ class ViewLog:
         start = self._find_start(entries)
         later = entries[start.index : index + 1]
         earlier = [entry for entry in self._withdrawals if entry.id < later[0].id]
-        gone = find_withdrawn([*earlier, *later])
+        gone = find_undone_entries([*earlier, *later])
         is_undone = start.message_id in gone.undone
         return continue_fold(start.view, later, gone, is_prompt_undone=is_undone)
 
     def _find_start(self, entries: Sequence[Entry]) -> _KeptView:
-        """Return the newest kept view before which no entry was withdrawn, or put back, since."""
+        """Return the newest kept view before which no entry was undone, or put back, since."""
         spans = _find_spans(self._withdrawals)
         place = len(self._kept) - 1
         while place:
@@ -90,7 +90,7 @@ class ViewLog:
 
 def _find_spans(withdrawals: Sequence[Entry]) -> list[tuple[EntryId, EntryId]]:
     """Return the undos and rewinds in force, each with the first entry that it takes back."""
-    gone = find_withdrawn(withdrawals)
+    gone = find_undone_entries(withdrawals)
     spans = list(gone.undone.items())
     for entry in withdrawals:
         match entry.body:

@@ -277,7 +277,7 @@ class AnswerRejected(SessionError):
 
 
 class TurnLimitReached(SessionError):
-    """The run made `max_turns` model calls."""
+    """The run made `max_turns` model calls; the next prompt continues from there."""
 
 
 class BudgetReached(SessionError):

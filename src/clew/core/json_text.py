@@ -13,6 +13,8 @@ import msgspec
 MAX_DEPTH = 128
 """Levels of arrays and objects that are accepted."""
 
+_SHALLOW = 2 * MAX_DEPTH
+"""A text of this length has too few brackets for more levels."""
 _STRING = rb'(?s)"(?:[^"\\]+|\\.)*+"'
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
@@ -58,7 +60,7 @@ class JsonDecoder(Generic[T]):
             value: T = self._decoder.decode(data)
         except RecursionError:
             raise NestedTooDeeply from None
-        if is_nested_deeply(data):
+        if len(data) > _SHALLOW and is_nested_deeply(data):
             raise NestedTooDeeply
         return value
 
@@ -83,8 +85,8 @@ def _decoder_for(kind: Any) -> JsonDecoder[Any]:
 
 def is_nested_deeply(data: JsonText) -> bool:
     """Does valid JSON have more than `MAX_DEPTH` levels?"""
-    if len(data) <= 2 * MAX_DEPTH or isinstance(data, msgspec.Raw):
-        return False  # too few brackets, or part of a text that was already checked
+    if isinstance(data, msgspec.Raw):
+        return False  # part of a text that was already checked
     if isinstance(data, str):
         if data.count("[") + data.count("{") <= MAX_DEPTH:
             return False

@@ -15,7 +15,7 @@ where the answer is no.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -72,6 +72,8 @@ class Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native"
     data: str
     """The JSON of the block, byte for byte."""
     note: str = ""
+    extra: ClassVar[str] = ""
+    """Never set, because `data` has every field."""
 
 
 class Reasoning(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="reasoning"):

@@ -1,4 +1,4 @@
-"""Small text functions that every layer shares: one line, truncate, pluralize, valid Unicode.
+"""Small text functions that every layer shares: one line, truncate, plural, age, valid Unicode.
 
 `one_line` and `truncate` prepare text from a model, a file or a person for a message or a list.
 `replace_surrogates` and `make_encodable` prepare text for disk and wire: file names and broken
@@ -7,6 +7,7 @@ replace them with U+FFFD, so one odd file name cannot break a session.
 """
 
 import re
+from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +21,10 @@ _HEAD_SHARE = 0.7
 """Share of the head in a text whose middle is omitted."""
 _MAX_SPACING = 4
 """`one_line` reads at most this many characters per character of its limit."""
+_MINUTE, _HOUR = 60, 3_600
+_SAME_DAY = 12 * _HOUR
+"""Up to here hours are shown, even if midnight lies between."""
+_WEEK = 7
 
 
 def one_line(text: str, most: int | None = None) -> str:
@@ -74,6 +79,28 @@ def pluralize(count: int, one: str, many: str = "") -> str:
         many: The plural, where it is not the singular with an `s`.
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def format_ago(at: float, now: float, zone: tzinfo | None = None) -> str:
+    """Return how long ago a time was, such as `3 minutes ago` or `yesterday`; else its date.
+
+    Args:
+        at: The time, in seconds since the epoch.
+        now: The current time.
+        zone: Whose days count; None for the local time zone.
+    """
+    seconds = int(now - at)
+    if seconds < _MINUTE:
+        return "just now"
+    if seconds < _HOUR:
+        return f"{pluralize(seconds // _MINUTE, 'minute')} ago"
+    day, today = (datetime.fromtimestamp(each, UTC).astimezone(zone).date() for each in (at, now))
+    days = (today - day).days
+    if days == 0 or seconds < _SAME_DAY:
+        return f"{pluralize(seconds // _HOUR, 'hour')} ago"
+    if days == 1:
+        return "yesterday"
+    return f"{days} days ago" if days < _WEEK else day.isoformat()
 
 
 def shorten_links(text: str) -> str:

@@ -200,22 +200,28 @@ def _summarise(
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:
     now = {item.entry_id: item for item in view.items}
     items, indices = given.view.items, given.indices
-    stays = [entry_id in now for entry_id in items.ids]
-    left = dict.fromkeys(compress(indices, map(not_, stays)))
+    stays = list(map(now.__contains__, items.ids))
+    left = tuple(compress(indices, map(not_, stays)))
     places = list(compress(indices, stays))
     items_now = zip(places, compress(items, stays), strict=True)
     same = {index for index, item in items_now if now[item.entry_id] is item}
-    # A message of which one slice stays and another does not is shortened.
-    cleared = set(places) - same | left.keys() & same
-    gone = tuple(filterfalse(cleared.__contains__, left))
-    kept = filterfalse(cleared.__contains__, range(given.length))
+    cleared = set(places) - same
+    if given.slices:
+        # A message of which one slice stays and another does not is shortened.
+        slices = dict.fromkeys(left)
+        cleared |= slices.keys() & same
+        left = tuple(filterfalse(cleared.__contains__, slices))
+        gone = cleared.union(left)
+        kept = tuple(filterfalse(gone.__contains__, range(given.length)))
+    else:
+        kept = tuple(filterfalse(cleared.__contains__, places))
     return FitReport(
         tokens_before=_state(given.view).used_tokens,
         tokens_after=_state(view).used_tokens,
-        kept=tuple(filterfalse(left.__contains__, kept)),
-        summarised=gone if view.summary else (),
+        kept=kept,
+        summarised=left if view.summary else (),
         cleared=tuple(sorted(cleared)),
-        archived=() if view.summary else gone,
+        archived=() if view.summary else left,
         repairs=given.repairs,
         strategy=strategy,
         why=why,

@@ -92,7 +92,7 @@ def read_message_list(
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise ConfigError(f"pass a list of messages, not {type(messages).__name__}")
     items = Items()
-    if messages and all(isinstance(message, Message) for message in messages):
+    if messages and all(issubclass(kind, Message) for kind in set(map(type, messages))):
         items = _items(cast("Sequence[Message]", messages), model)
         if items.is_valid:
             return MessageList(given=messages, view=_view(items, model, system, tools))
@@ -153,7 +153,7 @@ def _items(messages: Sequence[Message], model: str | None, measured: Iterable[It
     known = {id(item.message): item for item in measured}
     items = [
         replace(known[id(message)], entry_id=entry_id)
-        if id(message) in known
+        if known and id(message) in known
         else Item.of(entry_id, message, meter=meter, framing=framing)
         for entry_id, message in zip(ids, messages, strict=True)
     ]

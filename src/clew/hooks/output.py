@@ -52,11 +52,14 @@ class EventOutput(Struct, frozen=True, rename="camel"):
 
 
 class HookOutput(Struct, frozen=True, rename="camel"):
-    """The JSON answer of a hook."""
+    """The JSON answer of a hook.
+
+    Other keys are ignored: `suppressOutput` of Claude Code too, because Clew never shows the
+    standard output of a hook.
+    """
 
     continue_: bool = field(default=True, name="continue")
     stop_reason: str | None = None
-    suppress_output: bool = False
     system_message: str | None = None
     decision: Literal["approve", "block"] | None = None
     reason: str | None = None

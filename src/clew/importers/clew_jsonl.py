@@ -6,7 +6,7 @@ follow the summary, and dropped messages precede it.
 
 from collections.abc import Iterable, Sequence
 
-from clew.context.withdrawn import find_withdrawn
+from clew.context.undone_entries import find_undone_entries
 from clew.core.entries import (
     Cleared,
     Compacted,
@@ -45,7 +45,7 @@ def record_entries(entries: Sequence[Entry]) -> RecordedSession:
 
 
 def _record(entries: Sequence[Entry], notes: ImportNotes) -> RecordedSession:
-    gone = find_withdrawn(entries)
+    gone = find_undone_entries(entries)
     reader = _Reader(notes)
     for entry in entries:
         if gone.counts(entry):

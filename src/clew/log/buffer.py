@@ -15,7 +15,6 @@ from clew.providers.protocol import Chunk
 
 _BUFFER_CHARS = 4_096
 _BUFFER_SECONDS = 1.0
-_BUFFER_CHUNKS = 32
 
 
 class Redaction:
@@ -45,84 +44,66 @@ class Redaction:
 
 
 class LogTextBuffer:
-    """Merges text deltas until they fill a line or a second has passed."""
+    """Merges text deltas, and writes them when they fill a line or a second has passed."""
 
-    def __init__(self, stream: Callable[[], StreamRedactor]) -> None:
-        self._new_stream = stream
+    def __init__(self, redaction: Redaction, write: Callable[[str], None]) -> None:
+        self._redaction = redaction
+        self._write = write
         self._stream: StreamRedactor | None = None
         self._ready = ""
         self._since = 0.0
 
-    def add(self, text: str) -> str:
-        """Add a delta; returns text when there is enough of it to write."""
+    def add(self, text: str) -> None:
+        """Add a delta."""
         if self._stream is None:
-            self._stream = self._new_stream()
+            self._stream = self._redaction.stream()
             self._since = time.monotonic()
         self._ready += self._stream.feed(text)
-        if len(self._ready) < _BUFFER_CHARS and time.monotonic() - self._since < _BUFFER_SECONDS:
-            return ""
-        return self.take()
+        is_late = time.monotonic() - self._since >= _BUFFER_SECONDS
+        if is_late or len(self._ready) >= _BUFFER_CHARS:
+            self.flush()
 
-    def take(self) -> str:
-        """Return the text that can be written now; more may follow."""
-        self._since = time.monotonic()
-        ready, self._ready = self._ready, ""
-        return ready
-
-    def close(self) -> str:
-        """Return all remaining text: the stream ended."""
-        if self._stream is not None:
+    def flush(self, *, is_over: bool = False) -> None:
+        """Write the text that is ready, or with `is_over` all text: the stream ended."""
+        if is_over and self._stream is not None:
             self._ready += self._stream.close()
             self._stream = None
-        return self.take()
+        self._since = time.monotonic()
+        ready, self._ready = self._ready, ""
+        if ready:
+            self._write(ready)
 
 
 class ChunkBuffer:
-    """Merges consecutive chunks that differ only in their text."""
+    """Merges consecutive chunks that differ only in their text, and writes each merged chunk."""
 
-    def __init__(self, redaction: Redaction) -> None:
+    def __init__(self, redaction: Redaction, write: Callable[[dict[str, Any]], None]) -> None:
         self._redact = redaction.value
-        self._text = LogTextBuffer(redaction.stream)
-        self._current: dict[str, Any] = {}
-        """The chunk that is being merged, without its text."""
-        self._field = ""
-        self._is_started = False
-        """True when part of its text was returned."""
-        self._merged: list[dict[str, Any]] = []
-        self.count = 0
-        """How many merged chunks were returned."""
+        self._write = write
+        self._text = LogTextBuffer(redaction, self._write_merged)
+        self._current: tuple[dict[str, Any], str] = ({}, "")
+        """The chunk that is being merged, and the name of its text."""
+        self._is_written = True
+        """True when a part of it was written."""
 
-    def add(self, chunk: Chunk) -> list[dict[str, Any]]:
-        """Add a chunk; returns merged chunks when there are enough to write."""
+    def add(self, chunk: Chunk) -> None:
+        """Add a chunk; one that differs from the last one ends that one."""
         fields = {"type": type(chunk).__name__, **msgspec.to_builtins(chunk)}
         fields = {k: v for k, v in fields.items() if v is not None and v is not False and v != ""}
         field = "arguments" if "arguments" in fields else "text"
         text = fields.pop(field, "")
-        if (fields, field) != (self._current, self._field):
-            self._finish()
-            self._current, self._field, self._is_started = fields, field, False
-        ready = self._text.add(text)
-        if ready:
-            self._put(ready)
-        return self._take() if ready or len(self._merged) >= _BUFFER_CHUNKS else []
+        if (fields, field) != self._current:
+            self.flush()
+            self._current, self._is_written = (fields, field), False
+        self._text.add(text)
 
-    def close(self) -> list[dict[str, Any]]:
-        """Return all remaining chunks: the response ended."""
-        self._finish()
-        self._current = {}
-        return self._take()
+    def flush(self) -> None:
+        """Write the rest of the last chunk."""
+        self._text.flush(is_over=True)
+        if not self._is_written:
+            self._write_merged("")
 
-    def _take(self) -> list[dict[str, Any]]:
-        merged, self._merged = self._merged, []
-        self.count += len(merged)
-        return merged
-
-    def _finish(self) -> None:
-        rest = self._text.close()
-        if self._current and (rest or not self._is_started):
-            self._put(rest)
-
-    def _put(self, text: str) -> None:
-        self._is_started = True
-        chunk = self._redact(self._current)
-        self._merged.append({**chunk, self._field: text} if text else chunk)
+    def _write_merged(self, text: str) -> None:
+        self._is_written = True
+        fields, field = self._current
+        self._write(self._redact(fields) | ({field: text} if text else {}))

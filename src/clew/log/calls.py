@@ -1,34 +1,18 @@
-"""Log model calls: requests as differences from the previous one, responses, HTTP bodies."""
+"""Log the response to a model call, and its HTTP bodies."""
 
 import codecs
-from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Raw
 
 from clew.core.errors import ProviderError
-from clew.core.json_text import JsonDecoder, decode_json
-from clew.core.messages import Message
+from clew.core.json_text import decode_json
+from clew.log import events as log
 from clew.log.buffer import ChunkBuffer, LogTextBuffer
-from clew.log.content_store import ContentIndex
-from clew.log.events import (
-    ABORTED,
-    TURN,
-    LogLevel,
-    NativePayload,
-    PrefixDelta,
-    ProviderFailed,
-    ProviderRequest,
-    ResponseNormalized,
-    ResponseRaw,
-    StreamDelta,
-)
 from clew.log.log_file import LogFile
-from clew.log.translate import LogTranslator
 from clew.providers.message_builder import MessageBuilder
-from clew.providers.protocol import Chunk, Finished, Provider, Request, RetryChunk
-from clew.providers.recorded_calls import extra_fields
+from clew.providers.protocol import Chunk, Finished, Provider, RetryChunk
 
 _SMALL_FIELD = 256
 """Smaller fields of an HTTP body stay in the line."""
@@ -36,74 +20,46 @@ _ERROR_FIELDS = ("status", "retry_after", "limit")
 """Arguments that restore the error of a call, where its class has them."""
 
 _Decoder = codecs.getincrementaldecoder("utf-8")
-_body_fields = JsonDecoder(dict[str, Raw])
-_elements = JsonDecoder(list[Raw])
 
 
-class CallLogger:
-    """Starts the log of each model call."""
+@runtime_checkable
+class ShowsWire(Protocol):
+    """A provider whose HTTP bodies can be observed; see `clew.providers.transport_tap`."""
 
-    def __init__(self, file: LogFile, level: LogLevel, translator: LogTranslator) -> None:
-        self._file = file
-        self._level = level
-        self._translator = translator
-        self.contents = ContentIndex(file.redaction.value)
-
-    def start(
-        self, provider: Provider, request: Request, *, purpose: str, history: Sequence[Message]
-    ) -> tuple["CallLog", Provider]:
-        """Write a request; returns the log of its response, and the provider to call."""
-        execution_id = f"x{self._file.next_seq}"
-        if purpose == TURN:
-            self._translator.round += 1
-            self._translator.execution_id = execution_id
-            messages = self.contents.add_list(TURN, request.messages, execution_id, history=history)
-        else:
-            messages = PrefixDelta(new=tuple(map(self.contents.add, request.messages)))
-        name, wire = provider.name, None
-        is_raw = self._level is LogLevel.RAW
-        if is_raw and isinstance(provider, _ShowsWire):
-            wire = WireLog(self._file, self.contents, execution_id)
-            provider = provider.with_tap(wire)
-        event = ProviderRequest(
-            execution_id=execution_id,
-            run=self._translator.run,
-            round=self._translator.round,
-            purpose=purpose,
-            provider=name,
-            model=request.model,
-            messages=messages,
-            system=self.contents.add(request.system, "system") if request.system else "",
-            tools=self.contents.add(request.tools, "tools") if request.tools else "",
-            head=self._file.redaction.value(extra_fields(request)),
-            content=self.contents.take(),
-            native=wire is not None,
-        )
-        self._file.write(event, redacted=True)
-        return CallLog(self._file, event, is_raw=is_raw, wire=wire), provider
+    def with_tap(self, tap: "CallLog") -> Provider:
+        """Return a copy that reports everything it sends and receives."""
+        ...
 
 
 class CallLog:
-    """The log of one call, which ends with exactly one `Finished` chunk or one `fail`."""
+    """The log of one call, which ends with exactly one `Finished` chunk or one `fail`.
 
-    def __init__(
-        self, file: LogFile, request: ProviderRequest, *, is_raw: bool, wire: "WireLog | None"
-    ) -> None:
+    It logs the HTTP bodies as a `clew.providers.transport_tap.TransportTap`.
+    """
+
+    def __init__(self, file: LogFile, provider: str, *, is_raw: bool) -> None:
+        self.execution_id = f"x{file.next_seq}"
+        self.provider = provider
         self._file = file
-        self._id = request.execution_id
-        self._wire = wire
-        self._builder = MessageBuilder(provenance=request.provider)
-        self._chunks = ChunkBuffer(file.redaction) if is_raw else None
+        self._builder = MessageBuilder(provenance=provider)
+        self._chunks = ChunkBuffer(file.redaction, self._write_chunk) if is_raw else None
+        self._chunk_count = 0
         self._is_over = False
+        self._body = LogTextBuffer(file.redaction, self._write_body)
+        self._decoder = _Decoder(errors="backslashreplace")
+        self._surface = ""
+        self._kind = "stream_event"
+        self._attempt = 0
+        self._sequence = 0
 
     def add(self, chunk: Chunk) -> None:
-        """Log a chunk; `Finished` ends the call. A retry is in the log of the wire."""
+        """Log a chunk; `Finished` ends the call. A retry is in the log of the HTTP bodies."""
         if isinstance(chunk, RetryChunk):
             return
         with self._file.guard():
             self._builder.add(chunk)
             if self._chunks is not None:
-                self._write_chunks(self._chunks, self._chunks.add(chunk))
+                self._chunks.add(chunk)
             if isinstance(chunk, Finished):
                 self._end(chunk)
 
@@ -113,33 +69,67 @@ class CallLog:
             return
         with self._file.guard():
             self._end(None)
-            self._file.write(_to_event(self._id, error))
+            kind = type(error).__name__ if isinstance(error, Exception) else log.ABORTED
+            fields: dict[str, Any] = {}
+            if isinstance(error, ProviderError):
+                found = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
+                fields = {name: value for name, value in found.items() if value is not None}
+            self._file.write(
+                log.ProviderFailed(
+                    execution_id=self.execution_id, kind=kind, text=str(error), fields=fields
+                )
+            )
 
-    def _write_chunks(self, buffer: ChunkBuffer, chunks: list[dict[str, Any]]) -> None:
-        if chunks:
-            first = buffer.count - len(chunks) + 1
-            event = StreamDelta(execution_id=self._id, sequence=first, chunks=tuple(chunks))
-            self._file.write(event, redacted=True)
+    def on_request(self, path: str, body: bytes | None) -> None:
+        """Log a request body as contents, of which only the new ones are written."""
+        with self._file.guard():
+            self._end_body()
+            self._surface = self._file.redaction.value(path)
+            self._attempt += 1
+            try:
+                fields = decode_json(body or b"", type=dict[str, Raw])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                text = (body or b"").decode(errors="backslashreplace")
+                self._write_native("request", self._file.redaction.value(text))
+            else:
+                self._write_fields(fields)
+
+    def on_response(self, *, is_whole: bool) -> None:
+        """Prepare for a response: one document, or a stream."""
+        self._kind = "response" if is_whole else "stream_event"
+
+    def on_data(self, data: bytes) -> None:
+        """Log bytes of the response once there are enough of them."""
+        if self._is_over:
+            return
+        with self._file.guard():
+            self._body.add(self._decoder.decode(data))
+
+    def on_error(self, error: ProviderError) -> None:
+        """Log that there was no response, or that it broke off."""
+        with self._file.guard():
+            self._end_body()
+            fields = {"error": type(error).__name__, "status": error.status, "text": str(error)}
+            self._write_native("response", self._file.redaction.value(fields))
 
     def _end(self, finished: Finished | None) -> None:
         self._is_over = True
-        if self._wire is not None:
-            self._wire.close()
+        self._end_body()
         if self._chunks is not None:
-            self._write_chunks(self._chunks, self._chunks.close())
+            self._chunks.flush()
             self._file.write(
-                ResponseRaw(
-                    execution_id=self._id,
+                log.ResponseRaw(
+                    execution_id=self.execution_id,
                     response_kind="stream" if finished else "broken",
-                    chunks=self._chunks.count,
+                    chunks=self._chunk_count,
                     finished=None if finished is None else msgspec.to_builtins(finished),
                 )
             )
         message = self._builder.message()
         if finished is not None or message.parts:
             self._file.write(
-                ResponseNormalized(
-                    execution_id=self._id,
+                log.ResponseNormalized(
+                    execution_id=self.execution_id,
                     message=message,
                     tool_calls=len(message.calls),
                     stop_reason=finished.reason if finished else "",
@@ -148,117 +138,48 @@ class CallLog:
                 )
             )
 
+    def _end_body(self) -> None:
+        self._body.add(self._decoder.decode(b"", final=True))
+        self._body.flush(is_over=True)
 
-class WireLog:
-    """Logs the HTTP bodies of one call; implements `clew.providers.transport_tap.TransportTap`."""
-
-    def __init__(self, file: LogFile, contents: ContentIndex, execution_id: str) -> None:
-        self._file = file
-        self._contents = contents
-        self._id = execution_id
-        self._surface = ""
-        self._kind = ""
-        self._attempt = 0
-        self._sequence = 0
-        self._buffer: LogTextBuffer | None = None
-        self._decoder = _Decoder(errors="backslashreplace")
-
-    def on_request(self, path: str, body: bytes | None) -> None:
-        """Log a request body."""
-        with self._file.guard():
-            self._flush()
-            self._surface = self._file.redaction.value(path)
-            self._attempt += 1
-            self._write_request(body or b"")
-
-    def on_response(self, *, is_whole: bool) -> None:
-        """Prepare for a response: one document, or a stream."""
-        self._kind = "response" if is_whole else "stream_event"
-        self._decoder.reset()
-        self._buffer = LogTextBuffer(self._file.redaction.stream)
-
-    def on_data(self, data: bytes) -> None:
-        """Log bytes of the response once there are enough of them."""
-        if self._buffer is not None and data:
-            with self._file.guard():
-                self._write_text(self._buffer.add(self._decoder.decode(data)))
-
-    def on_error(self, error: ProviderError) -> None:
-        """Log that there was no response, or that it broke off."""
-        with self._file.guard():
-            self._flush()
-            fields = {"error": type(error).__name__, "status": error.status, "text": str(error)}
-            self._write(payload_kind="response", payload=self._file.redaction.value(fields))
-
-    def close(self) -> None:
-        """Log the rest of the response."""
-        with self._file.guard():
-            self._flush()
-
-    def _flush(self) -> None:
-        buffer, self._buffer = self._buffer, None
-        if buffer is not None:
-            rest = buffer.add(self._decoder.decode(b"", final=True))
-            self._write_text(rest + buffer.close())
-
-    def _write_request(self, body: bytes) -> None:
-        """Split a body into contents, so that only the new ones are written."""
-        try:
-            fields = _body_fields.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            text = self._file.redaction.value(body.decode(errors="backslashreplace"))
-            self._write(payload_kind="request", payload=text)
-            return
-        lists: dict[str, PrefixDelta] = {}
-        payload: dict[str, Any] = {}
+    def _write_fields(self, fields: dict[str, Raw]) -> None:
+        contents = self._file.contents
+        owner = f"{self.execution_id}/{self._attempt}"
+        lists: dict[str, log.PrefixDelta] = {}
         named: dict[str, str] = {}
-        owner = f"{self._id}/{self._attempt}"
+        small: dict[str, Any] = {}
         for name, raw in fields.items():
             data = bytes(raw)
             if data.lstrip().startswith(b"["):
-                elements = [bytes(element) for element in _elements.decode(data)]
-                lists[name] = self._contents.add_list(f"wire {name}", elements, owner)
+                elements = [bytes(element) for element in decode_json(data, type=list[Raw])]
+                lists[name] = contents.add_list(f"wire {name}", elements, owner)
             elif len(data) > _SMALL_FIELD:
-                named[name] = self._contents.add(decode_json(data))
+                named[name] = contents.add(decode_json(data))
             else:
-                payload[name] = decode_json(data)
-        self._write(
-            payload_kind="request",
-            payload=self._file.redaction.value(payload),
-            lists=lists,
-            named=named,
-            content=self._contents.take(),
-        )
+                small[name] = decode_json(data)
+        payload = self._file.redaction.value(small)
+        self._write_native("request", payload, lists=lists, named=named, content=contents.take())
 
-    def _write_text(self, text: str) -> None:
-        if text:
-            self._write(payload_kind=self._kind, payload=text)
-
-    def _write(self, **fields: Any) -> None:
+    def _write_native(self, kind: str, payload: Any, **contents: Any) -> None:
+        """Write a redacted body, or a part of one."""
         self._sequence += 1
-        event = NativePayload(
-            execution_id=self._id,
+        event = log.NativePayload(
+            execution_id=self.execution_id,
             surface=self._surface,
+            payload_kind=kind,
             sequence=self._sequence,
             attempt=self._attempt,
-            **fields,
+            payload=payload,
+            **contents,
         )
         self._file.write(event, redacted=True)
 
+    def _write_body(self, text: str) -> None:
+        self._write_native(self._kind, text)
 
-@runtime_checkable
-class _ShowsWire(Protocol):
-    """A provider whose HTTP bodies can be observed; see `clew.providers.transport_tap`."""
-
-    def with_tap(self, watch: WireLog) -> Provider:
-        """Return a copy that reports everything it sends and receives."""
-        ...
-
-
-def _to_event(execution_id: str, error: BaseException) -> ProviderFailed:
-    kind = type(error).__name__ if isinstance(error, Exception) else ABORTED
-    fields: dict[str, Any] = {}
-    if isinstance(error, ProviderError):
-        found = ((name, getattr(error, name, None)) for name in _ERROR_FIELDS)
-        fields = {name: value for name, value in found if value is not None}
-    return ProviderFailed(execution_id=execution_id, kind=kind, text=str(error), fields=fields)
+    def _write_chunk(self, chunk: dict[str, Any]) -> None:
+        self._chunk_count += 1
+        event = log.StreamDelta(
+            execution_id=self.execution_id, sequence=self._chunk_count, chunks=(chunk,)
+        )
+        self._file.write(event, redacted=True)

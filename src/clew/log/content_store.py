@@ -2,7 +2,8 @@
 
 Fields that are too large for a line go to files beside the log, named by their hash: text as
 `.txt`, anything else as `.json`. The line contains `{"$payload": name, "bytes": size}` instead.
-Messages, system prompts and tool lists that several requests share are written in full once.
+System prompts, tool lists and parts of HTTP bodies that several requests share are written in
+full once.
 """
 
 import hashlib
@@ -14,14 +15,11 @@ from typing import Any
 import msgspec
 
 from clew.core.json_text import decode_json
-from clew.files.atomic import make_private_folder, replace_file
-from clew.log.events import HISTORY, PrefixDelta
+from clew.log.events import PrefixDelta
 
 INLINE_LIMIT = 8_192
 PAYLOAD_KEY = "$payload"
 _ESCAPED = re.compile(r"\$+payload")
-_SPELL_OUT = 32
-"""A longer first request is written as a reference to the history."""
 
 
 def sha256(data: bytes) -> str:
@@ -37,6 +35,16 @@ def content_hash(tree: Any) -> str:
 def payload_folder(path: Path) -> Path:
     """Return the folder for the large fields of the log at `path`."""
     return path.with_suffix(".payloads")
+
+
+def escape_key(key: str) -> str:
+    """Change a key that looks like a reference to a payload."""
+    return f"${key}" if _ESCAPED.fullmatch(key) else key
+
+
+def unescape_key(key: str) -> str:
+    """Restore a key that `escape_key` changed."""
+    return key[1:] if key != PAYLOAD_KEY and _ESCAPED.fullmatch(key) else key
 
 
 def count_shared_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
@@ -57,15 +65,8 @@ class ContentIndex:
         self._redact = redact
         self._held: set[str] = set()
         self._new: dict[str, Any] = {}
-        self._known: dict[int | str, tuple[Any, str]] = {}
-        """Values and their hashes: by slot, and by object id for messages of new history lines."""
-        self._lists: dict[str, tuple[str, Sequence[Any]]] = {}
-
-    def hold(self, sha256: str, message: Any = None) -> None:
-        """Remember a content that a history line contains."""
-        self._held.add(sha256)
-        if message is not None:
-            self._known[id(message)] = (message, sha256)
+        self._slots: dict[str, tuple[Any, str]] = {}
+        self._lists: dict[str, tuple[str, list[bytes]]] = {}
 
     def add(self, value: Any, slot: str = "") -> str:
         """Return the hash of a content; `take` returns the content if it is new.
@@ -74,94 +75,37 @@ class ContentIndex:
             value: A message, or any other value that JSON can represent.
             slot: A name for a value that rarely changes; an unchanged one is not hashed again.
         """
-        known = self._known.get(slot or id(value))
-        if known is not None and known[0] == value:
-            return known[1]
+        if slot in self._slots and self._slots[slot][0] == value:
+            return self._slots[slot][1]
         tree = self._redact(msgspec.to_builtins(value))
         name = content_hash(tree)
         if name not in self._held:
             self._held.add(name)
             self._new[name] = tree
         if slot:
-            self._known[slot] = (value, name)
+            self._slots[slot] = (value, name)
         return name
 
-    def add_list(
-        self, name: str, items: Sequence[Any], owner: str, *, history: Sequence[Any] = ()
-    ) -> PrefixDelta:
+    def add_list(self, name: str, items: list[bytes], owner: str) -> PrefixDelta:
         """Describe a list by its difference from the previous list of the same name.
 
         Args:
             name: Which sequence of lists it belongs to.
-            items: Messages, or encoded JSON values.
+            items: Encoded JSON values.
             owner: The request that contains the list.
-            history: A first list that is long and equal to this one is written as a reference.
         """
-        is_first = name not in self._lists
-        of, last = self._lists.get(name, ("", ()))
+        of, last = self._lists.get(name, ("", []))
         self._lists[name] = (owner, items)
-        if is_first and len(items) > _SPELL_OUT and tuple(items) == tuple(history):
-            return PrefixDelta(of=HISTORY, same=len(items))
         same = count_shared_prefix(last, items)
-        new = (decode_json(i) if isinstance(i, bytes) else i for i in items[same:])
-        return PrefixDelta(of=of if same else "", same=same, new=tuple(map(self.add, new)))
+        new = tuple(self.add(decode_json(item)) for item in items[same:])
+        return PrefixDelta(of=of if same else "", same=same, new=new)
 
     def take(self) -> dict[str, Any]:
         """Return the contents that are new since the last call, by hash."""
         new, self._new = self._new, {}
-        self._known = {key: known for key, known in self._known.items() if isinstance(key, str)}
         return new
 
     def reset(self) -> None:
         """Forget everything, because the log lost lines or another session starts."""
-        for known in (self._held, self._new, self._known, self._lists):
+        for known in (self._held, self._new, self._slots, self._lists):
             known.clear()
-
-
-class PayloadWriter:
-    """Encodes lines, and moves large fields to private files in `folder`."""
-
-    def __init__(self, folder: Path, *, limit: int = INLINE_LIMIT) -> None:
-        self._folder = folder
-        self._limit = limit
-        self._stored: set[str] = set()
-
-    def encode(self, fields: dict[str, Any]) -> bytes:
-        """Return the JSON of `fields`, with references for large values."""
-        line = msgspec.json.encode(fields)
-        if len(line) <= self._limit and PAYLOAD_KEY.encode() not in line:
-            return line
-        return msgspec.json.encode({key: self._shrink(value) for key, value in fields.items()})
-
-    def _shrink(self, value: Any) -> Any:
-        """Return `value`, or a reference if it is too large even after its parts have shrunk."""
-        match value:
-            case str():
-                data, suffix = value.encode(), "txt"
-            case dict():
-                value = {_escape(key): self._shrink(inner) for key, inner in value.items()}
-                data, suffix = msgspec.json.encode(value), "json"
-            case list() | tuple():
-                value = [self._shrink(inner) for inner in value]
-                data, suffix = msgspec.json.encode(value), "json"
-            case _:
-                return value
-        if len(data) <= self._limit:
-            return value
-        name = f"{sha256(data)}.{suffix}"
-        path = self._folder / name
-        if name not in self._stored:
-            if not path.is_file() or path.stat().st_size != len(data):
-                make_private_folder(self._folder)
-                replace_file(path, data, mode=0o600, durable=False)
-            self._stored.add(name)
-        return {PAYLOAD_KEY: name, "bytes": len(data)}
-
-
-def unescape(key: str) -> str:
-    """Restore a key that `PayloadWriter` changed because it looked like a reference."""
-    return key[1:] if key != PAYLOAD_KEY and _ESCAPED.fullmatch(key) else key
-
-
-def _escape(key: str) -> str:
-    return f"${key}" if _ESCAPED.fullmatch(key) else key

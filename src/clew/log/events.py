@@ -29,7 +29,7 @@ class LogLevel(StrEnum):
     EVENTS = "events"
     """Session events and every change to the history."""
     REQUESTS = "requests"
-    """Also each model call: the new part of the request, and the response."""
+    """Also each model call: the request without the history, and the response."""
     RAW = "raw"
     """Also the chunks of each response, and the HTTP bodies where the provider has any."""
 
@@ -38,7 +38,8 @@ class PrefixDelta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A list of content hashes that shares a prefix with an earlier list."""
 
     of: str = ""
-    """The `execution_id` of the earlier list; `history` stands for the history at this line."""
+    """The earlier list: `HISTORY`, or for a list in an HTTP body `execution_id/attempt`. In a log
+    of Clew 0.1.0 it may be the `execution_id` of an earlier request."""
     same: int = 0
     """The length of the shared prefix."""
     new: tuple[str, ...] = ()
@@ -51,13 +52,11 @@ class PrefixDelta(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 HISTORY = "history"
-"""The value of `PrefixDelta.of` for a list that equals the history."""
+"""The value of `PrefixDelta.of` for a list that begins like the history at its line."""
 TURN = "turn"
 """The purpose of a call that continues the conversation."""
 ABORTED = "Aborted"
 """The kind of a `ProviderFailed` when the session cancelled the call."""
-SETUP_CONTENTS = frozenset({"system", "tools"})
-"""Fields of a setup entry that requests refer to."""
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
@@ -111,7 +110,7 @@ class PreRun(_Event, frozen=True, kw_only=True, tag="pre_run"):
 
 
 class ProviderRequest(CallEvent, frozen=True, kw_only=True, tag="provider_request"):
-    """A model call starts. Contents are referenced by sha256, and each is written once."""
+    """A model call starts. It refers to the history, and to all other contents by sha256."""
 
     run: int
     round: int

@@ -15,9 +15,15 @@ from msgspec.structs import replace
 
 from clew.core.json_text import JsonDecoder
 from clew.core.text import make_encodable
-from clew.files.atomic import make_private_folder
+from clew.files.atomic import make_private_folder, replace_file
 from clew.log.buffer import Redaction
-from clew.log.content_store import PayloadWriter, payload_folder, sha256
+from clew.log.content_store import (
+    PAYLOAD_KEY,
+    ContentIndex,
+    escape_key,
+    payload_folder,
+    sha256,
+)
 from clew.log.events import LogEvent
 
 logger = logging.getLogger(__name__)
@@ -48,35 +54,31 @@ def log_path(folder: Path, session_id: str) -> Path:
 
 
 class LogFile:
-    """Writes events as numbered, dated and redacted lines.
+    """Writes events as numbered, dated and redacted lines, and large fields to private files.
 
     After a failed write, the next one starts a new line.
     """
 
-    def __init__(
-        self,
-        *,
-        redaction: Redaction,
-        limit: int,
-        clock: Callable[[], float],
-        on_loss: Callable[[str | None], None],
-    ) -> None:
+    def __init__(self, *, redaction: Redaction, limit: int, clock: Callable[[], float]) -> None:
         """Create a log that is not open yet.
 
         Args:
             redaction: Applied to everything before it is written.
             limit: Fields with more bytes go to payload files.
             clock: Returns seconds since the epoch.
-            on_loss: Called when lines are lost, with a warning if the reason is new.
         """
         self.redaction = redaction
+        self.contents = ContentIndex(redaction.value)
+        """What the file contains; forgotten when lines are lost."""
+        self.warn: Callable[[str], None] = logger.warning
+        """Called once for each reason why the file cannot be written."""
         self._limit = limit
         self._clock = clock
-        self._on_loss = on_loss
         self._session_id = ""
         self._path: Path | None = None
         self._file = -1
-        self._payloads = PayloadWriter(Path())
+        self._stored: set[str] = set()
+        """The names of payload files that are complete."""
         self._seq = 0
         self._is_torn = False
         self._reported: set[str] = set()
@@ -88,6 +90,7 @@ class LogFile:
             OSError: The file cannot be opened.
         """
         self.close()
+        self.contents.reset()
         self._path = path
         make_private_folder(path.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -95,12 +98,11 @@ class LogFile:
         try:
             os.fchmod(self._file, 0o600)
             tail = _read_tail(self._file)
-            size = os.fstat(self._file).st_size
-            self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+            self._is_torn = bool(next(_lines_backwards(self._file)))
         except BaseException:
             self.close()
             raise
-        self._payloads = PayloadWriter(payload_folder(path), limit=self._limit)
+        self._stored.clear()
         self._session_id = session_id
         self._seq = tail.seq
         return tail
@@ -123,19 +125,49 @@ class LogFile:
             return
         self._seq += 1
         stamp = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
-        envelope = {"seq": self._seq, "timestamp": stamp, "session_id": self._session_id}
+        fields = {"seq": self._seq, "timestamp": stamp, "session_id": self._session_id, **fields}
         try:
-            line = self._payloads.encode({**envelope, **fields})
+            line = self._encode(fields)
         except UnicodeEncodeError:
-            line = self._payloads.encode(make_encodable({**envelope, **fields}))
-        self._append(line)
-
-    def _append(self, line: bytes) -> None:
+            line = self._encode(make_encodable(fields))
         view = memoryview(b"\n" + line + b"\n" if self._is_torn else line + b"\n")
         self._is_torn = True
         while view:
             view = view[os.write(self._file, view) :]
         self._is_torn = False
+
+    def _encode(self, fields: dict[str, Any]) -> bytes:
+        """Return the JSON of `fields`, with references for large values."""
+        line = msgspec.json.encode(fields)
+        if len(line) <= self._limit and PAYLOAD_KEY.encode() not in line:
+            return line
+        return msgspec.json.encode({key: self._shrink(value) for key, value in fields.items()})
+
+    def _shrink(self, value: Any) -> Any:
+        """Return `value`, or a reference if it is too large even after its parts have shrunk."""
+        match value:
+            case str():
+                return self._store(value, value.encode(), "txt")
+            case dict():
+                value = {escape_key(key): self._shrink(inner) for key, inner in value.items()}
+                return self._store(value, msgspec.json.encode(value), "json")
+            case list() | tuple():
+                value = [self._shrink(inner) for inner in value]
+                return self._store(value, msgspec.json.encode(value), "json")
+            case _:
+                return value
+
+    def _store(self, value: Any, data: bytes, suffix: str) -> Any:
+        if len(data) <= self._limit or self._path is None:
+            return value
+        name = f"{sha256(data)}.{suffix}"
+        path = payload_folder(self._path) / name
+        if name not in self._stored:
+            if not path.is_file() or path.stat().st_size != len(data):
+                make_private_folder(path.parent)
+                replace_file(path, data, mode=0o600, durable=False)
+            self._stored.add(name)
+        return {PAYLOAD_KEY: name, "bytes": len(data)}
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -143,13 +175,12 @@ class LogFile:
         try:
             yield
         except Exception as error:
+            self.contents.reset()
             reason = str(error.strerror if isinstance(error, OSError) else repr(error))
-            text = None
             if reason not in self._reported:
                 self._reported.add(reason)
-                text = f"the session log {self._path or ''} cannot be written: {reason}"
                 logger.exception("the session log failed")
-            self._on_loss(text)
+                self.warn(f"the session log {self._path or ''} cannot be written: {reason}")
 
     def close(self) -> None:
         """Close the file; harmless when called again."""

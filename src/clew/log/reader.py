@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from clew.core.errors import ConfigError
 from clew.core.json_text import decode_json
 from clew.files.safe_read import read_regular
-from clew.log.content_store import PAYLOAD_KEY, payload_folder, sha256, unescape
+from clew.log.content_store import PAYLOAD_KEY, payload_folder, sha256, unescape_key
 from clew.log.events import ENVELOPE, EVENT_NAMES, LogEvent, parse_event
 
 _PAYLOAD_NAME = re.compile(r"[0-9a-f]{64}\.(?:txt|json)")
@@ -115,18 +116,15 @@ class _Envelope(Struct, frozen=True):
 
 def is_log(path: Path) -> bool:
     """Return True when the first readable line of a file is a log line."""
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    decode_json(line, type=_Envelope)
-                except msgspec.ValidationError:
-                    return False
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue
-                return True
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        for line in file:
+            try:
+                decode_json(line, type=_Envelope)
+            except msgspec.ValidationError:
+                return False
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            return True
     return False
 
 
@@ -210,28 +208,24 @@ class LogReader:
     def _resolve(self, value: Any) -> Any:
         """Return `value` with its payloads; a missing text is replaced by a note."""
         match value:
-            case dict() if PAYLOAD_KEY in value:
-                return self._payload(value)
+            case {"$payload": str(name), "bytes": int(size)} if _PAYLOAD_NAME.fullmatch(name):
+                data = self._read_payload(name, size)
+                if name.endswith(".txt"):
+                    lost = f"[payload {name} is lost]"
+                    return lost if data is None else data.decode(errors="replace")
+                if data is None:
+                    raise _Unresolved
+                return self._resolve(decode_json(data))
+            case {"$payload": _}:
+                text = f"{value!r:.200} is not a payload reference"
+                self.report(FaultCode.PAYLOAD_REFERENCE_INVALID, text)
+                raise _Unresolved
             case dict():
-                return {unescape(key): self._resolve(inner) for key, inner in value.items()}
+                return {unescape_key(key): self._resolve(inner) for key, inner in value.items()}
             case list():
                 return [self._resolve(inner) for inner in value]
             case _:
                 return value
-
-    def _payload(self, reference: dict[str, Any]) -> Any:
-        match reference:
-            case {"$payload": str(name), "bytes": int(size)} if _PAYLOAD_NAME.fullmatch(name):
-                data = self._read_payload(name, size)
-            case _:
-                text = f"{reference!r:.200} is not a payload reference"
-                self.report(FaultCode.PAYLOAD_REFERENCE_INVALID, text)
-                raise _Unresolved
-        if name.endswith(".txt"):
-            return f"[payload {name} is lost]" if data is None else data.decode(errors="replace")
-        if data is None:
-            raise _Unresolved
-        return self._resolve(decode_json(data))
 
     def _read_payload(self, name: str, size: int) -> bytes | None:
         """Return the content of a payload file if its size and hash are right."""

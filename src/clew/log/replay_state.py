@@ -1,6 +1,6 @@
 """Replay a log: rebuild the history and the requests, line by line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,44 +8,26 @@ import msgspec
 
 from clew.context.render import render
 from clew.context.view import View, advance
-from clew.core.entries import (
-    Body,
-    Compacted,
-    Entry,
-    MessageAdded,
-    PinChanged,
-    ReasoningDropped,
-    ResultsCleared,
-    Rewound,
-    SetupChanged,
-    Undone,
-    decode,
-)
+from clew.core import entries as core
 from clew.core.errors import StoreDamaged
 from clew.core.ids import EntryId
 from clew.core.messages import Message
+from clew.log import events as log
 from clew.log.content_store import content_hash, count_shared_prefix
-from clew.log.events import (
-    HISTORY,
-    SETUP_CONTENTS,
-    TURN,
-    HistoryMutation,
-    NativePayload,
-    PrefixDelta,
-    ProviderRequest,
-    SessionInit,
-)
 from clew.log.reader import FaultCode, LogFault, LogLine, LogReader
 from clew.providers.recorded_calls import RecordedRequest
+
+_SETUP_CONTENTS = frozenset({"system", "tools"})
+"""Fields of a setup entry that requests of earlier versions refer to."""
 
 
 class _SentList(NamedTuple):
     owner: str
-    items: list[Any] | None
+    items: Sequence[Any] | None
     """None when the log does not contain enough to rebuild the list."""
 
 
-_EMPTY = _SentList("", [])
+_EMPTY = _SentList("", ())
 
 
 class ReplayState:
@@ -58,9 +40,9 @@ class ReplayState:
     def __init__(self, path: Path) -> None:
         self.reader = LogReader(path)
         self.session_id = ""
-        self.entries: list[Entry] = []
+        self.entries: list[core.Entry] = []
         self.view = View()
-        self.added: Entry | None = None
+        self.added: core.Entry | None = None
         """The entry of the last line, if it has one."""
         self.contents: dict[str, Any] = {}
         """Messages and trees that the log contains so far, by hash."""
@@ -68,6 +50,8 @@ class ReplayState:
         """The messages of the last model call; None when they cannot be rebuilt."""
         self._ids: set[EntryId] = set()
         self._last = EntryId(0)
+        self._previous: Sequence[Message] = ()
+        """The messages of the last model call, if it belongs to the conversation."""
         self._turn = _EMPTY
         self._wire: dict[str, _SentList] = {}
         self._is_reliable = True
@@ -98,36 +82,33 @@ class ReplayState:
 
     def wire_list(self, field: str) -> list[Any]:
         """Return a list from the last HTTP request body."""
-        return self._wire.get(field, _EMPTY).items or []
+        return list(self._wire.get(field, _EMPTY).items or ())
 
     def _apply(self, line: LogLine) -> None:
         self.session_id = self.session_id or line.session_id
         self.added = None
         match line.event:
-            case SessionInit():
-                self._start(line.event)
-            case HistoryMutation():
+            case log.SessionInit(anew=anew):
+                self._turn, self._wire, self._previous = _EMPTY, {}, ()
+                if anew:
+                    self.entries, self.view = [], View()
+                    self._ids, self._last = set(), EntryId(0)
+                    self._is_reliable = True
+            case log.HistoryMutation():
                 self._mutate(line.event, is_complete=line.is_complete)
-            case ProviderRequest():
-                self._learn(line.event.content, is_complete=line.is_complete)
+            case log.ProviderRequest(content=content):
+                self._learn(content, is_complete=line.is_complete)
                 self._request(line.event)
-            case NativePayload(payload_kind="request"):
-                self._learn(line.event.content, is_complete=line.is_complete)
+            case log.NativePayload(payload_kind="request", content=content):
+                self._learn(content, is_complete=line.is_complete)
                 self._wire_request(line.event)
             case _:
                 pass
 
-    def _start(self, event: SessionInit) -> None:
-        self._turn, self._wire = _EMPTY, {}
-        if event.anew:
-            self.entries, self.view = [], View()
-            self._ids, self._last = set(), EntryId(0)
-            self._is_reliable = True
-
-    def _mutate(self, event: HistoryMutation, *, is_complete: bool) -> None:
+    def _mutate(self, event: log.HistoryMutation, *, is_complete: bool) -> None:
         self._is_reliable = self._is_reliable and is_complete
         try:
-            entry = decode(msgspec.json.encode(event.entry))
+            entry = core.decode(msgspec.json.encode(event.entry))
         except StoreDamaged as error:
             self._damage(FaultCode.HISTORY_ENTRY_INVALID, f"entry #{event.entry_id}: {error}")
             self._last = max(self._last, event.entry_id)
@@ -148,17 +129,17 @@ class ReplayState:
         self._last = entry.id
         self.view = advance(self.view, self.entries)
 
-    def _hold(self, event: HistoryMutation, entry: Entry, *, is_complete: bool) -> None:
+    def _hold(self, event: log.HistoryMutation, entry: core.Entry, *, is_complete: bool) -> None:
         """Check the hash of an entry, and remember its contents."""
         body = event.entry["body"]
-        hashed = body["message"] if isinstance(entry.body, MessageAdded) else body
+        hashed = body["message"] if isinstance(entry.body, core.MessageAdded) else body
         if is_complete and content_hash(hashed) != event.sha256:
             text = f"entry #{entry.id} does not match its hash"
             self._damage(FaultCode.CONTENT_SHA256_MISMATCH, text)
-        if isinstance(entry.body, MessageAdded):
+        if isinstance(entry.body, core.MessageAdded):
             self.contents[event.sha256] = entry.body.message
-        elif isinstance(entry.body, SetupChanged):
-            for name in SETUP_CONTENTS & body.keys():
+        elif isinstance(entry.body, core.SetupChanged):
+            for name in _SETUP_CONTENTS & body.keys():
                 self.contents[content_hash(body[name])] = body[name]
 
     def _learn(self, content: dict[str, Any], *, is_complete: bool) -> None:
@@ -169,28 +150,33 @@ class ReplayState:
                 self.reader.report(FaultCode.CONTENT_SHA256_MISMATCH, text)
             self.contents.setdefault(name, tree)
 
-    def _request(self, event: ProviderRequest) -> None:
-        delta, owner, history = event.messages, event.execution_id, self.request
-        base = _SentList(HISTORY, list(history)) if delta.of == HISTORY else self._turn
+    def _request(self, event: log.ProviderRequest) -> None:
+        owner, history = event.execution_id, self.request
         for name in filter(None, (event.system, event.tools)):
             self._find(name, owner)
-        messages = self._expand(delta, base, owner)
+        base = self._turn
+        if event.messages.of == log.HISTORY:
+            base = _SentList(log.HISTORY, history if self._is_reliable else None)
         try:
-            messages = msgspec.convert(messages, list[Message] | None)
+            messages = msgspec.convert(
+                self._expand(event.messages, base, owner), tuple[Message, ...] | None
+            )
         except msgspec.ValidationError:
             messages = None
+        is_turn = event.purpose == log.TURN
+        keep = count_shared_prefix(self._previous, messages or ()) if is_turn else 0
+        self._previous = messages if messages and is_turn else ()
         self.sent = None
         if messages is not None:
-            keep = 0 if delta.of == HISTORY else delta.same
-            self.sent = RecordedRequest(keep=keep, new=tuple(messages[keep:]))
-        if event.purpose == TURN:
+            self.sent = RecordedRequest(keep=keep, new=messages[keep:])
+        if is_turn:
             self._turn = _SentList(owner, messages)
-            if self._is_reliable and messages is not None and tuple(messages) != history:
-                first = count_shared_prefix(messages, list(history)) + 1
+            if self._is_reliable and messages is not None and messages != history:
+                first = count_shared_prefix(messages, history) + 1
                 text = f"{owner} differs from the history at message {first}"
                 self.reader.report(FaultCode.REQUEST_HISTORY_MISMATCH, text)
 
-    def _wire_request(self, event: NativePayload) -> None:
+    def _wire_request(self, event: log.NativePayload) -> None:
         owner = f"{event.execution_id}/{event.attempt}"
         for name in event.named.values():
             self._find(name, owner)
@@ -198,12 +184,10 @@ class ReplayState:
             items = self._expand(delta, self._wire.get(field, _EMPTY), owner)
             self._wire[field] = _SentList(owner, items)
 
-    def _expand(self, delta: PrefixDelta, last: _SentList, owner: str) -> list[Any] | None:
+    def _expand(self, delta: log.PrefixDelta, last: _SentList, owner: str) -> list[Any] | None:
         """Rebuild a whole list from its difference to the last one; None when that fails."""
         new = [self._find(name, owner) for name in delta.new]
-        base: list[Any] | None = []
-        if delta.same and delta.of == last.owner:
-            base = last.items
+        base = last.items if delta.same and delta.of == last.owner else ()
         if base is None or None in new:
             return None
         if len(base) < delta.same:
@@ -236,19 +220,19 @@ def replay_log(path: Path, *, until: int | None = None) -> ReplayState:
     return state
 
 
-def _targets(body: Body) -> Iterator[EntryId]:
+def _targets(body: core.Body) -> Iterator[EntryId]:
     """Yield the entries that an entry changes."""
     match body:
-        case Undone(target=target) | PinChanged(target=target):
+        case core.Undone(target=target) | core.PinChanged(target=target):
             yield target
-        case ReasoningDropped(targets=targets):
+        case core.ReasoningDropped(targets=targets):
             yield from targets
-        case ResultsCleared(replaced=replaced):
+        case core.ResultsCleared(replaced=replaced):
             yield from (change.entry_id for change in replaced)
-        case Compacted(dropped=dropped, replaced=replaced):
+        case core.Compacted(dropped=dropped, replaced=replaced):
             yield from dropped
             yield from (change.entry_id for change in replaced)
-        case Rewound(before=int(before)):
+        case core.Rewound(before=int(before)):
             yield before
         case _:
             pass

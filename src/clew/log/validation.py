@@ -8,28 +8,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.core.ids import CallId
-from clew.log.events import (
-    FORMAT,
-    CallEvent,
-    LogLevel,
-    NativePayload,
-    ProviderFailed,
-    ProviderRequest,
-    ResponseNormalized,
-    ResponseRaw,
-    SessionInit,
-    ToolCommitted,
-    ToolOutcome,
-    ToolRequest,
-)
-from clew.log.reader import FaultCode, LogFault, LogLine, LogReader
+from clew.log import events as log
+from clew.log.reader import FaultCode, LogFault, LogLine
 from clew.log.replay_state import ReplayState
 
-_PREVENTED: dict[type[CallEvent], FaultCode] = {
-    NativePayload: FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING,
-    ResponseRaw: FaultCode.PROVIDER_RESPONSE_RAW_MISSING,
-    ResponseNormalized: FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
-    ProviderFailed: FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
+_PREVENTED: dict[type, FaultCode] = {
+    log.NativePayload: FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING,
+    log.ResponseRaw: FaultCode.PROVIDER_RESPONSE_RAW_MISSING,
+    log.ResponseNormalized: FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
+    log.ProviderFailed: FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING,
 }
 """The fault that each part of a response prevents."""
 
@@ -58,17 +45,17 @@ def validate_log(path: Path) -> ValidationReport:
         ConfigError: The file cannot be opened.
     """
     state = ReplayState(path)
-    reader = state.reader
-    validator = _Validator(reader)
+    validator = _Validator(state)
     for line in state.lines():
         validator.check(line)
-    faults = (*reader.faults, *validator.expected.values())
+    payloads = state.reader.payloads
+    faults = (*state.faults, *validator.expected.values())
     return ValidationReport(
-        lines=reader.lines,
+        lines=state.reader.lines,
         calls=validator.calls,
         entries=len(state.entries),
-        payloads=len(reader.payloads),
-        payload_bytes=sum(reader.payloads.values()),
+        payloads=len(payloads),
+        payload_bytes=sum(payloads.values()),
         faults=tuple(sorted(faults, key=lambda fault: fault.line)),
     )
 
@@ -76,41 +63,41 @@ def validate_log(path: Path) -> ValidationReport:
 class _Validator:
     """Checks each line against the lines before it; only the end shows what is missing."""
 
-    def __init__(self, reader: LogReader) -> None:
-        self._report = reader.report
+    def __init__(self, state: ReplayState) -> None:
+        self._state = state
+        self._report = state.reader.report
         self.calls = 0
         self.expected: dict[tuple[FaultCode, str], LogFault] = {}
         """Faults of lines whose counterparts have not come yet, by code and id of the call."""
         self._seq = 0
-        self._session_id = ""
-        self._level: LogLevel | None = None
+        self._level: log.LogLevel | None = None
         self._executions: set[str] = set()
         self._tools: set[CallId] = set()
         self._committed: set[CallId] = set()
 
     def check(self, line: LogLine) -> None:
-        """Check one line."""
+        """Check one line, after the state applied it."""
         self._check_envelope(line)
         match line.event:
-            case SessionInit(level=level, format=version):
+            case log.SessionInit(level=level, format=version):
                 self._level = level
-                if version > FORMAT:
-                    text = f"the log has format {version}, this Clew reads {FORMAT}; update Clew"
-                    self._report(FaultCode.FORMAT_UNKNOWN, text)
-            case ProviderRequest():
+                if version > log.FORMAT:
+                    text = f"the log has format {version}, this Clew reads {log.FORMAT}"
+                    self._report(FaultCode.FORMAT_UNKNOWN, f"{text}; update Clew")
+            case log.ProviderRequest():
                 self._check_request(line.event, line)
-            case CallEvent():
-                self._check_response(line.event, line)
-            case ToolRequest(call_id=call_id):
+            case log.CallEvent():
+                self._check_response(line.event)
+            case log.ToolRequest(call_id=call_id):
                 if call_id in self._tools:
                     self._report(FaultCode.TOOL_CALL_DUPLICATE, f"{call_id} started twice")
                 self._tools.add(call_id)
                 self._committed.discard(call_id)
                 self._expect(FaultCode.TOOL_RESULT_MISSING, call_id, line, "has no result")
-            case ToolCommitted(call_id=call_id):
+            case log.ToolCommitted(call_id=call_id):
                 self._committed.add(call_id)
                 self.expected.pop((FaultCode.TOOL_MESSAGE_MISSING, call_id), None)
-            case ToolOutcome(call_id=call_id):
+            case log.ToolOutcome(call_id=call_id):
                 self._check_tool_result(call_id, line)
             case _:
                 pass
@@ -122,15 +109,15 @@ class _Validator:
         elif line.seq != self._seq + 1:
             self._report(FaultCode.SEQUENCE_GAP, order)
         self._seq = max(self._seq, line.seq)
-        self._session_id = self._session_id or line.session_id
-        if line.session_id != self._session_id:
-            text = f"the line belongs to {line.session_id!r:.60}, not {self._session_id!r:.60}"
+        expected = self._state.session_id
+        if line.session_id != expected:
+            text = f"the line belongs to {line.session_id!r:.60}, not {expected!r:.60}"
             self._report(FaultCode.SESSION_MISMATCH, text)
         if self._level is None and line.name != "session_init":
             self._report(FaultCode.SESSION_INIT_MISSING, "the log does not start with session_init")
-            self._level = LogLevel.EVENTS
+            self._level = log.LogLevel.EVENTS
 
-    def _check_request(self, event: ProviderRequest, line: LogLine) -> None:
+    def _check_request(self, event: log.ProviderRequest, line: LogLine) -> None:
         owner = event.execution_id
         if owner in self._executions:
             self._report(FaultCode.EXECUTION_ID_DUPLICATE, f"{owner} was used before")
@@ -138,18 +125,18 @@ class _Validator:
         self.calls += 1
         code = FaultCode.PROVIDER_RESPONSE_NORMALIZED_MISSING
         self._expect(code, owner, line, "has neither a response nor an error")
-        if self._level is LogLevel.RAW:
+        if self._level is log.LogLevel.RAW:
             code = FaultCode.PROVIDER_RESPONSE_RAW_MISSING
             self._expect(code, owner, line, "has no raw response")
             if event.native:
                 code = FaultCode.PROVIDER_NATIVE_RAW_PAYLOAD_MISSING
                 self._expect(code, owner, line, "has no HTTP response body")
 
-    def _check_response(self, event: CallEvent, line: LogLine) -> None:
+    def _check_response(self, event: log.CallEvent) -> None:
         owner, code = event.execution_id, _PREVENTED.get(type(event))
-        is_sent = isinstance(event, NativePayload) and event.payload_kind == "request"
+        is_sent = isinstance(event, log.NativePayload) and event.payload_kind == "request"
         if owner not in self._executions:
-            text = f"{line.name} belongs to {owner}, which has no request"
+            text = f"{event.__struct_config__.tag} belongs to {owner}, which has no request"
             self._report(FaultCode.PROVIDER_REQUEST_MISSING, text)
         elif code and not is_sent:
             self.expected.pop((code, owner), None)

@@ -1,46 +1,31 @@
 """`SessionLog` writes the log of a session while it runs."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 from clew._version import __version__
 from clew.context.render import render
-from clew.core.entries import Entry, MessageAdded, ModeChanged, SetupChanged
+from clew.core import events as core
+from clew.core.entries import ModeChanged, SetupChanged
 from clew.core.errors import ConfigError
-from clew.core.events import (
-    ContextUpdated,
-    EntryAdded,
-    Event,
-    ReasoningDelta,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    TextDelta,
-    ToolStarted,
-    Warned,
-)
-from clew.core.ids import EntryId
 from clew.core.messages import Message
+from clew.log import events as log
 from clew.log.buffer import LogTextBuffer, Redaction
-from clew.log.calls import CallLog, CallLogger
-from clew.log.content_store import INLINE_LIMIT, ContentIndex, content_hash
-from clew.log.events import (
-    FORMAT,
-    SETUP_CONTENTS,
-    LogLevel,
-    PreRun,
-    SessionInit,
-    SessionShutdown,
-)
-from clew.log.log_file import LogFile, LogTail, log_path
+from clew.log.calls import CallLog, ShowsWire
+from clew.log.content_store import INLINE_LIMIT
+from clew.log.event_writer import EventWriter
+from clew.log.events import LogLevel
+from clew.log.log_file import LogFile, log_path
 from clew.log.protocol import LoggedJournal, LoggedSession
-from clew.log.translate import LogTranslator, to_mutation
-from clew.providers.protocol import Chunk, Provider, Request, SearchesWeb
+from clew.providers.protocol import Chunk, Provider, Request
 
-_BOUNDARIES = EntryAdded | RunCompleted | RunInterrupted | RunFailed | ToolStarted
-"""Events before which buffered text is written."""
+_BOUNDARIES = (
+    core.EntryAdded | core.RunCompleted | core.RunInterrupted | core.RunFailed | core.ToolStarted
+)
+"""Events before which all buffered text is written."""
 
 
 class SessionLog:
@@ -70,19 +55,15 @@ class SessionLog:
         """
         self._folder = folder
         self.level = level
-        self._file = LogFile(
-            redaction=redaction or Redaction(),
-            limit=inline_limit,
-            clock=clock,
-            on_loss=self._recover,
-        )
-        stream = self._file.redaction.stream
-        self._buffers = {kind: LogTextBuffer(stream) for kind in (TextDelta, ReasoningDelta)}
-        self._translator = LogTranslator()
-        self._calls = CallLogger(self._file, level, self._translator)
-        self._history = _HistoryWriter(self._file, self._calls.contents)
+        self._redaction = redaction or Redaction()
+        self._file = LogFile(redaction=self._redaction, limit=inline_limit, clock=clock)
+        self._events = EventWriter(self._file)
+        self._buffers = {
+            kind: LogTextBuffer(self._redaction, partial(self._write_text, kind))
+            for kind in (core.TextDelta, core.ReasoningDelta)
+        }
         self._session: LoggedSession | None = None
-        self._early: list[Event] = []
+        self._early: list[core.Event] = []
         self._is_started = False
         """True from `session_init` to `session_shutdown`."""
 
@@ -104,17 +85,18 @@ class SessionLog:
                 "a SessionLog is for one session at a time: create another one for this session"
             )
         self._session = session
-        self._file.redaction.hide(session.secrets)
-        self._translator.max_concurrency = session.max_concurrency
+        self._file.warn = session.warn
+        self.hide(session.secrets)
+        self._events.max_concurrency = session.max_concurrency
         if session.resumed:
             with self._file.guard():
                 self._start()
 
     def hide(self, values: Iterable[str]) -> None:
         """Redact more texts from now on, such as the key of another provider."""
-        self._file.redaction.hide(values)
+        self._redaction.hide(values)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: core.Event) -> None:
         """Log an event."""
         with self._file.guard():
             if not self._is_started and (self._session is None or _is_quiet(event)):
@@ -125,20 +107,8 @@ class SessionLog:
     def pre_run(self, provider: Provider, prompt: Message) -> None:
         """Log the start of a run."""
         with self._file.guard():
-            if not (journal := self._start()):
-                return
-            self._translator.start_run()
-            web = provider.web_tools if isinstance(provider, SearchesWeb) else frozenset()
-            self._file.write(
-                PreRun(
-                    run=self._translator.run,
-                    provider=provider.name,
-                    web_tools=tuple(sorted(web)),
-                    input=prompt,
-                    messages=len(journal.view.items),
-                    entry_id=self._history.last_entry,
-                )
-            )
+            if journal := self._start():
+                self._events.write_run(provider, prompt, journal)
 
     async def call(
         self, provider: Provider, request: Request, *, purpose: str = "turn"
@@ -147,11 +117,7 @@ class SessionLog:
         call: CallLog | None = None
         with self._file.guard():
             if self.level is not LogLevel.EVENTS and (journal := self._start()):
-                self._flush(is_over=True)
-                self._history.write_new(journal.entries)
-                call, provider = self._calls.start(
-                    provider, request, purpose=purpose, history=render(journal.view)
-                )
+                call, provider = self._start_call(provider, request, purpose, journal)
         try:
             async with aclosing(provider.stream(request)) as chunks:
                 async for chunk in chunks:
@@ -168,7 +134,7 @@ class SessionLog:
         with self._file.guard():
             if self._is_started:
                 self._flush(is_over=True)
-                self._file.write(SessionShutdown(reason=reason))
+                self._file.write(log.SessionShutdown(reason=reason))
         self._is_started = False
         self._file.close()
 
@@ -180,115 +146,69 @@ class SessionLog:
         if self._is_started:
             return journal
         tail = self._file.open(log_path(self._folder, journal.record.id), journal.record.id)
-        continues = self._history.resume(tail, journal.entries)
-        self._calls.contents.reset()
-        init = _session_init(self._session, self.level, resumed=tail.seq > 0, anew=not continues)
+        continues = self._events.resume(tail, journal.entries)
+        setup = journal.view.setup
+        init = log.SessionInit(
+            format=log.FORMAT,
+            clew=__version__,
+            level=self.level,
+            cwd=journal.record.cwd,
+            provider=self._session.provider,
+            model=setup.model.name,
+            system_prompt=setup.system,
+            tool_schemas=setup.tools,
+            max_concurrency=self._session.max_concurrency,
+            resumed=self._session.resumed or tail.seq > 0,
+            anew=not continues,
+        )
         self._is_started = True
         try:
             self._file.write(init)
         except OSError:
             self._is_started = False
             raise
-        self._history.write_new(journal.entries)
+        self._events.write_entries(journal.entries)
         early, self._early = self._early, []
         for event in early:
-            if not isinstance(event, EntryAdded):
+            if not isinstance(event, core.EntryAdded):
                 self._write_event(event, journal)
         return journal
 
-    def _write_event(self, event: Event, journal: LoggedJournal) -> None:
-        if isinstance(event, TextDelta | ReasoningDelta):
-            if text := self._buffers[type(event)].add(event.text):
-                self._file.write(type(event)(text), redacted=True)
+    def _start_call(
+        self, provider: Provider, request: Request, purpose: str, journal: LoggedJournal
+    ) -> tuple[CallLog, Provider]:
+        """Write a request; returns the log of its response, and the provider to call."""
+        self._flush(is_over=True)
+        self._events.write_entries(journal.entries)
+        is_raw = self.level is LogLevel.RAW
+        call = CallLog(self._file, provider.name, is_raw=is_raw)
+        tapped = provider.with_tap(call) if is_raw and isinstance(provider, ShowsWire) else None
+        self._events.write_request(
+            call,
+            request,
+            purpose=purpose,
+            history=render(journal.view),
+            native=tapped is not None,
+        )
+        return call, tapped or provider
+
+    def _write_event(self, event: core.Event, journal: LoggedJournal) -> None:
+        if isinstance(event, core.TextDelta | core.ReasoningDelta):
+            self._buffers[type(event)].add(event.text)
             return
         self._flush(is_over=isinstance(event, _BOUNDARIES))
-        if isinstance(event, EntryAdded):
-            self._history.write_new(journal.entries)
-            for translated in self._translator.translate_entry(event.entry):
-                self._file.write(translated)
-        elif one := self._translator.translate_event(event, messages=len(journal.view.items)):
-            self._file.write(one)
+        self._events.write_event(event, journal)
 
     def _flush(self, *, is_over: bool) -> None:
-        for kind, buffer in self._buffers.items():
-            if text := buffer.close() if is_over else buffer.take():
-                self._file.write(kind(text), redacted=True)
+        for buffer in self._buffers.values():
+            buffer.flush(is_over=is_over)
 
-    def _recover(self, warning: str | None) -> None:
-        self._calls.contents.reset()
-        if warning is not None and self._session is not None:
-            self._session.warn(warning)
+    def _write_text(self, kind: type[core.TextDelta | core.ReasoningDelta], text: str) -> None:
+        self._file.write(kind(text), redacted=True)
 
 
-class _HistoryWriter:
-    """Writes every journal entry once, in order."""
-
-    def __init__(self, file: LogFile, contents: ContentIndex) -> None:
-        self._file = file
-        self._contents = contents
-        self.last_entry = EntryId(0)
-        """The last journal entry in the log."""
-
-    def resume(self, tail: LogTail, entries: Sequence[Entry]) -> bool:
-        """Continue after `tail`; returns False when the log ends with another history."""
-        self.last_entry = EntryId(0)
-        if not tail.entry_id:
-            return True
-        last = next((entry for entry in reversed(entries) if entry.id == tail.entry_id), None)
-        redact = self._file.redaction.value
-        if last is None or to_mutation(last, redact).sha256 != tail.sha256:
-            return False
-        self.last_entry = last.id
-        return True
-
-    def write_new(self, entries: Sequence[Entry]) -> None:
-        """Write the entries that the log does not contain yet.
-
-        After an `OSError` the entry is tried again; one that cannot be encoded is skipped.
-        """
-        start = len(entries)
-        while start and entries[start - 1].id > self.last_entry:
-            start -= 1
-        for entry in entries[start:]:
-            before, self.last_entry = self.last_entry, entry.id
-            try:
-                self._write(entry)
-            except OSError:
-                self.last_entry = before
-                raise
-
-    def _write(self, entry: Entry) -> None:
-        mutation = to_mutation(entry, self._file.redaction.value)
-        self._file.write(mutation, redacted=True)
-        if isinstance(entry.body, MessageAdded):
-            self._contents.hold(mutation.sha256, entry.body.message)
-        elif isinstance(entry.body, SetupChanged):
-            body = mutation.entry["body"]
-            for name in SETUP_CONTENTS & body.keys():
-                self._contents.hold(content_hash(body[name]))
-
-
-def _session_init(
-    session: LoggedSession, level: LogLevel, *, resumed: bool, anew: bool
-) -> SessionInit:
-    setup = session.journal.view.setup
-    return SessionInit(
-        format=FORMAT,
-        clew=__version__,
-        level=level,
-        cwd=session.journal.record.cwd,
-        provider=session.provider,
-        model=setup.model.name,
-        system_prompt=setup.system,
-        tool_schemas=setup.tools,
-        max_concurrency=session.max_concurrency,
-        resumed=session.resumed or resumed,
-        anew=anew,
-    )
-
-
-def _is_quiet(event: Event) -> bool:
+def _is_quiet(event: core.Event) -> bool:
     """Return True when an event alone does not start a log."""
-    if isinstance(event, EntryAdded):
+    if isinstance(event, core.EntryAdded):
         return isinstance(event.entry.body, SetupChanged | ModeChanged)
-    return isinstance(event, ContextUpdated | Warned)
+    return isinstance(event, core.ContextUpdated | core.Warned)

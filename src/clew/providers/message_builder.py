@@ -22,7 +22,7 @@ from clew.providers.protocol import (
 )
 
 
-class _TextSlot(Struct):
+class _TextSlot(Struct, gc=False):
     index: int
     deltas: list[str] = field(default_factory=list)
     extra: str = ""
@@ -32,14 +32,14 @@ class _TextSlot(Struct):
         return Text(text, self.extra) if text or self.extra else None
 
 
-class _PartSlot(Struct):
+class _PartSlot(Struct, gc=False):
     whole: Part
 
     def part(self) -> Part:
         return self.whole
 
 
-class _ReasoningSlot(Struct):
+class _ReasoningSlot(Struct, gc=False):
     provenance: str
     deltas: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _ReasoningSlot(Struct):
         )
 
 
-class _CallSlot(Struct):
+class _CallSlot(Struct, gc=False):
     call_id: CallId | None = None
     name: str = ""
     deltas: list[str] = field(default_factory=list)
@@ -91,10 +91,10 @@ class MessageBuilder:
         match chunk:
             case TextChunk():
                 self._add_text(chunk)
-            case ReasoningChunk():
-                self._add_reasoning(chunk)
             case CallChunk():
                 self._add_call(chunk)
+            case ReasoningChunk():
+                self._add_reasoning(chunk)
             case PartChunk(part=part):
                 self._slots.append(_PartSlot(part))
             case UsageChunk(usage=usage):
@@ -139,15 +139,19 @@ class MessageBuilder:
         block.extra = chunk.extra or block.extra
 
     def _add_call(self, chunk: CallChunk) -> None:
-        if chunk.index not in self._calls:
-            self._calls[chunk.index] = _CallSlot()
-            self._slots.append(self._calls[chunk.index])
-        call = self._calls[chunk.index]
-        call.call_id = call.call_id or chunk.call_id
-        call.name = call.name or chunk.name
+        call = self._calls.get(chunk.index)
+        if call is None:
+            call = self._calls[chunk.index] = _CallSlot()
+            self._slots.append(call)
         call.deltas.append(chunk.arguments)
-        call.extra = chunk.extra or call.extra
-        call.complete = call.complete or chunk.complete
+        if not call.call_id:
+            call.call_id = chunk.call_id
+        if not call.name:
+            call.name = chunk.name
+        if chunk.extra:
+            call.extra = chunk.extra
+        if chunk.complete:
+            call.complete = True
 
 
 def _is_complete_json(arguments: str) -> bool:

@@ -111,16 +111,15 @@ def price(
         overrides: Prices that take precedence, by the prefix of a model's name.
         at: The time of the call, for prices that change; None for now.
     """
-    usage = _consistent(usage)
     if overrides:
         given = match_name(model, {normalize_name(name): one for name, one in overrides.items()})
         if given is not None:
-            return _cost(usage, given)
+            return _cost(_consistent(usage), given)
     if provider in _UNBILLED:
         # Ollama forwards these to its cloud, which has plans instead of prices.
         return None if model.endswith(("-cloud", ":cloud")) else 0.0
     seller = _seller(provider, model)
-    return _list_price(usage, seller, model, at) if seller else None
+    return _list_price(_consistent(usage), seller, model, at) if seller else None
 
 
 def is_local(provider: str) -> bool:

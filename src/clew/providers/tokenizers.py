@@ -5,7 +5,7 @@ vendor would be a worse estimate that looks exact.
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Protocol
 
@@ -26,6 +26,7 @@ class _Tokenizer(Protocol):
     def encode_ordinary(self, text: str) -> list[int]: ...
 
 
+@lru_cache(maxsize=256)
 def vocabulary_for(model: str) -> str:
     """Return the name of the vocabulary of `model`, or an empty string if none is public.
 

@@ -226,13 +226,13 @@ class _Answer:
         if self._first is not None:
             first, self._first = self._first, None
             return await self._begin(first)
-        if self._is_read:
+        if self._is_read or self._decoder.done:
             finished = self._decoder.close()
             # Before `Finished`, because most callers stop reading there.
             await _drain(self._response)
             self.is_over = True
             return (finished,)
-        data = b"" if self._decoder.done else await self._more()
+        data = await self._more()
         self._size = len(data)
         if data:
             return self._decode(self._framing.feed(data))

@@ -12,7 +12,7 @@ from clew.core.json_text import JsonDecoder
 from clew.core.permissions import PermissionAnswer, PermissionMode
 from clew.permissions.policy import Grant
 from clew.runtime.protocol import TaskRequest
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 
 class StartAgent(Struct, frozen=True, kw_only=True, tag="start"):

@@ -54,8 +54,8 @@ from clew.sdk.agent_questions import ask_for_agent
 from clew.sdk.agent_runner import AgentRunner, categorize
 from clew.sdk.agent_setup import AgentSetup
 from clew.sdk.agent_transcript import describe_entries, read_transcript
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import project_address
-from clew.sdk.spec import SessionSpec
 from clew.stores.memory import MemoryStore
 from clew.stores.record import AGENT_KIND
 

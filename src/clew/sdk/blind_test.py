@@ -30,10 +30,10 @@ from clew.sdk.folders import Homes
 from clew.sdk.local_servers import find_local_server
 from clew.sdk.model_choice import ModelChoice, ModelChooser
 from clew.sdk.session_admin import load_transcript
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import project_store
 from clew.sdk.settings import load_project_settings
 from clew.sdk.simulation import SimulationOptions, find_recordings
-from clew.sdk.spec import SessionSpec
 from clew.session.config import override_window
 from clew.session.limits import make_cost_limit
 from clew.simulation.blind_test.cases import find_cases

@@ -10,8 +10,8 @@ from clew.core.tasks import TaskKind, TaskState
 from clew.runtime.durable_tasks import make_spec
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.durable_store import count_workers, open_durable
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import project_store
-from clew.sdk.spec import SessionSpec
 
 
 async def spawn_detached(

@@ -40,8 +40,8 @@ from clew.sdk.durable_questions import TaskQuestions
 from clew.sdk.folders import Homes
 from clew.sdk.launch import launch
 from clew.sdk.options import InteractiveOptions
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore
-from clew.sdk.spec import SessionSpec
 from clew.sdk.worker_hooks import load_worker_hooks
 from clew.session.call_records import split_open_calls
 from clew.session.session import Session

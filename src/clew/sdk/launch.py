@@ -27,9 +27,9 @@ from clew.sdk.project_scan import choose_sandbox
 from clew.sdk.resume import choose_model, find_record
 from clew.sdk.saved_model import save_model
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore, project_store
 from clew.sdk.settings import load_project_settings
-from clew.sdk.spec import SessionSpec
 from clew.session.event_bus import EnvelopeListener
 from clew.stores.record import StoredSession
 from clew.tools.sandbox import Sandbox, SandboxMode

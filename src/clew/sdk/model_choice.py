@@ -31,7 +31,7 @@ from clew.providers.registry import (
 )
 from clew.sdk.local_servers import LocalServer
 from clew.sdk.saved_model import SavedModel, without_secrets
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 _SERVER_MODEL = "default"
 """The model name sent to a server when none is set; most local servers have one model."""

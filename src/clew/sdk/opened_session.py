@@ -7,7 +7,7 @@ from typing import Protocol
 from clew.core.events import Envelope
 from clew.sdk.client import SessionClient, SessionSnapshot
 from clew.sdk.launch import LaunchedSession, launch
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 
 class ListedSession(Protocol):

@@ -16,7 +16,7 @@ from clew.tools.sandbox import Sandbox
 if TYPE_CHECKING:
     from clew.runtime.protocol import TaskLimits, TaskRunner
     from clew.sdk.agent_setup import AgentSetup
-    from clew.sdk.spec import SessionSpec
+    from clew.sdk.session_spec import SessionSpec
 
 
 class OwnOptions(TypedDict, total=False):

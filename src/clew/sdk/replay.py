@@ -138,7 +138,7 @@ class _Runner:
         self._apply_options(step.call)
         start = len(self.session.journal.entries)
         try:
-            answer = await call_model(self.session, self.session.context_state())
+            answer = await call_model(self.session, self.session.used_tokens)
         except ProviderError:
             calls: Sequence[ToolCall] = ()
         else:

@@ -13,8 +13,8 @@ from clew.providers.profiles import PROFILES
 from clew.sdk.local_servers import is_listening
 from clew.sdk.model_choice import FindLocal, ModelChoice, ModelChooser
 from clew.sdk.saved_model import SavedModel, find_saved_model, restore_model
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore, find_session, project_store
-from clew.sdk.spec import SessionSpec
 from clew.stores.record import StoredSession
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -13,8 +13,8 @@ from msgspec import Struct, structs
 
 from clew.core.entries import SessionRecord
 from clew.core.errors import SessionNotFound
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import MODEL_FIELD
-from clew.sdk.spec import SessionSpec
 from clew.session.session import Session
 from clew.stores.record import StoredSession, merge_extra
 

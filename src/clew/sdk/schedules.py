@@ -16,8 +16,8 @@ from clew.runtime.protocol import TaskRequest
 from clew.runtime.schedule_text import parse_schedule
 from clew.runtime.schedule_zone import ZONE_FIELD, describe_next, find_local_zone, open_zone
 from clew.sdk.durable_store import count_workers, find_tasks
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore, project_store
-from clew.sdk.spec import SessionSpec
 from clew.stores.task_protocol import ScheduleRow, TaskStore
 
 __all__ = [

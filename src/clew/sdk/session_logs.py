@@ -129,8 +129,9 @@ def describe_event(event: LogEvent) -> str:
         case PreRun(run=run, input=message):
             return f"run {run}: {message.text}"
         case ProviderRequest(messages=outline, execution_id=execution_id):
-            new = f"{pluralize(outline.count, 'message')}, {len(outline.new)} new"
-            return f"{execution_id} {event.purpose} to {event.model}: {new}"
+            new = f", {len(outline.new)} new" if outline.new else ""
+            count = pluralize(outline.count, "message")
+            return f"{execution_id} {event.purpose} to {event.model}: {count}{new}"
         case ResponseNormalized(message=message, execution_id=execution_id):
             calls = ", ".join(call.name for call in message.calls)
             return f"{execution_id} {event.stop_reason}: {message.text or calls}"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -47,7 +48,6 @@ class AppState:
         self.access = AccessControl(options.access) if options.access is not None else None
         self.metrics = Metrics()
         self.streams = Streams(heartbeat=options.heartbeat_seconds, stall=options.stall_seconds)
-        self._document = msgspec.json.encode(make_document(ROUTES))
         self._tasks = tasks
         self._slots = SessionSlots(options.max_sessions)
         self.services = Services(
@@ -111,8 +111,14 @@ class AppState:
             options=options,
             streams=self.streams,
             metrics=self.metrics,
-            document=self._document,
+            document=_make_document,
         )
+
+
+@cache
+def _make_document() -> bytes:
+    """Return the OpenAPI document. The routes do not change, so it is made once, when asked for."""
+    return msgspec.json.encode(make_document(ROUTES))
 
 
 def make_app(state: AppState) -> web.Application:

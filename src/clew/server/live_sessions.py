@@ -20,8 +20,8 @@ from clew.sdk.project_stores import ProjectStores
 from clew.sdk.replicas import ReplicaSession
 from clew.sdk.server_values import SessionRequest
 from clew.sdk.session import InteractiveSession
+from clew.sdk.session_spec import SessionSpec
 from clew.sdk.session_store import ProjectStore
-from clew.sdk.spec import SessionSpec
 from clew.server.options import ServerOptions
 from clew.server.session_requests import apply_request, make_request_field, restore_request
 from clew.server.session_slots import SessionSlot, SessionSlots

@@ -1,5 +1,6 @@
 """`Service`: what the routes act on, for one user."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from clew.server.event_stream import Streams
@@ -16,5 +17,5 @@ class Service:
     options: ServerOptions
     streams: Streams
     metrics: Metrics
-    document: bytes
-    """The OpenAPI document."""
+    document: Callable[[], bytes]
+    """Returns the OpenAPI document."""

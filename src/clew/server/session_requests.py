@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from clew.core.errors import StoreError
 from clew.sdk.server_values import SessionRequest
 from clew.sdk.session_admin import StoredSession
-from clew.sdk.spec import SessionSpec
+from clew.sdk.session_spec import SessionSpec
 
 REQUEST_FIELD = "server_request"
 """In `StoredSession.extra`."""

@@ -6,7 +6,10 @@ become parts of the prompt. So do texts for a model that cannot call tools, or t
 before its first call: a call without thinking would switch thinking off for the whole run.
 """
 
+import os
 from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -25,6 +28,7 @@ from clew.session.references import (
     Attachments,
     PromptReference,
     find_references,
+    is_file_name,
     is_image_name,
 )
 from clew.session.state import SessionState
@@ -41,15 +45,24 @@ _READ, _GLOB, _READ_RESOURCE = "Read", "Glob", "ReadMcpResource"
 MOST_ATTACHMENTS = 20
 _MOST_SESSIONS = 200
 _SHOWN = 200
+_MOST_COMPARED, _SHORTEST, _SIMILARITY = 2_000, 4, 0.85
+"""Of a folder with similar names: the entries that are read, the least length, the likeness."""
 
 
 async def find_attachments(state: SessionState, text: str) -> Attachments:
     """Find what a prompt refers to, and read the images.
 
-    What does not exist is not a reference: the `@` stays a sign of the prompt.
+    What does not exist is not a reference: the `@` stays a sign of the prompt. The user is told if
+    it was probably a path.
     """
-    named = find_references(text)
-    found = [call for one in named if (call := await _find_call(state, one)) is not None]
+    found: list[ToolCall] = []
+    for one in find_references(text):
+        if (call := await _find_call(state, one)) is not None:
+            found.append(call)
+        elif one.kind == "path" and one.marked:
+            cwd = state.tool_context.cwd
+            if note := await to_thread.run_sync(_describe_missing, cwd, one.names):
+                state.emit(Warned(note))
     if len(found) > MOST_ATTACHMENTS:
         state.emit(
             Warned(
@@ -140,6 +153,34 @@ def _find_path(cwd: Path, names: Sequence[str]) -> str | None:
         except (OSError, ValueError, RuntimeError):
             continue
     return None
+
+
+def _describe_missing(cwd: Path, names: Sequence[str]) -> str:
+    """Say that there is no such file; empty if no file was meant, or if there is one."""
+    name = names[-1]
+    try:
+        if any((cwd / Path(each).expanduser()).exists() for each in names):
+            return ""
+        similar = _find_similar(cwd, name)
+    except (OSError, ValueError, RuntimeError):
+        similar = ""
+    if not similar and not is_file_name(name):
+        return ""
+    hint = f"; did you mean @{one_line(similar, _SHOWN)}?" if similar else ""
+    return f"@{one_line(name, _SHOWN)} is not attached: there is no such file{hint}"
+
+
+def _find_similar(cwd: Path, name: str) -> str:
+    """Return a file with nearly the same name in the same folder; in `cwd`, no folder."""
+    parent, slash, last = name.rpartition("/")
+    with os.scandir(cwd / Path(parent + slash).expanduser()) as entries:
+        known = {
+            each.name.lower(): each.name
+            for each in islice(entries, _MOST_COMPARED)
+            if slash or each.is_file()
+        }
+    near = get_close_matches(last.lower(), known, n=1, cutoff=_SIMILARITY)
+    return f"{parent}{slash}{known[near[0]]}" if near and len(last) >= _SHORTEST else ""
 
 
 def _is_too_large(folder: Path) -> bool:

@@ -28,7 +28,7 @@ class CallRecords:
     """Writes the records of the calls that begin at the same time as one entry."""
 
     def __init__(self) -> None:
-        self._waiting: list[CallId] = []
+        self._waiting: tuple[CallId, ...] = ()
         self._lock: anyio.Lock | None = None
 
     async def add(self, journal: Journal, call_id: CallId) -> None:
@@ -37,19 +37,21 @@ class CallRecords:
         Raises:
             StoreError: It could not be written; the call must not run.
         """
-        self._waiting.append(call_id)
+        self._waiting += (call_id,)
         # Made here because anyio imports its locks when they are first used.
         self._lock = self._lock or anyio.Lock()
         try:
             # The lock lets other tasks run first, so the calls of one answer are there by then.
             async with self._lock:
                 if call_id in self._waiting:
-                    ids = tuple(self._waiting)
+                    ids = self._waiting
                     await journal.append(CallStarted(call_ids=ids))
-                    self._waiting = [one for one in self._waiting if one not in ids]
+                    self._remove(*ids)
         finally:
-            if call_id in self._waiting:
-                self._waiting.remove(call_id)
+            self._remove(call_id)
+
+    def _remove(self, *ids: CallId) -> None:
+        self._waiting = tuple([one for one in self._waiting if one not in ids])
 
 
 def only_reads(gate: Gate, access: Access) -> bool:

@@ -42,7 +42,7 @@ from clew.session.hook_events import check_compaction, report_compaction
 from clew.session.state import SessionState
 
 
-async def make_room(state: SessionState, context: ContextState) -> ContextState:
+async def make_room(state: SessionState) -> None:
     """Clear results and compact where that is due, and truncate what is still too long.
 
     Raises:
@@ -51,27 +51,25 @@ async def make_room(state: SessionState, context: ContextState) -> ContextState:
     policy, strategy = state.policy, state.strategy
     clears = plan_clearing(state.journal.view, policy, strategy, now=state.clock())
     if clears is not None:
-        context = await _clear_results(state, clears)
-    if is_compaction_due(state.journal.view, policy, strategy, context=context):
+        await _clear_results(state, clears)
+    if is_compaction_due(state.journal.view, policy, strategy, used=state.used_tokens):
         await compact(state, trigger="auto")
-        context = state.context_state()
-    limit = find_limit(policy, window=context.max_tokens)
-    if context.used_tokens > limit:
-        excess = context.used_tokens - limit * 9 // 10
+    limit = find_limit(policy, window=state.journal.view.setup.model.window)
+    if state.used_tokens > limit:
+        excess = state.used_tokens - limit * 9 // 10
         squeezed = plan_squeeze(state.journal.view, excess=excess, protect=policy.protect)
         if squeezed is not None:
-            context = await _clear_results(state, squeezed)
+            await _clear_results(state, squeezed)
+    context = state.context_state()
     if context.used_tokens > limit:
         raise ContextFull(_full_text(state, context), state=context)
-    return context
 
 
-async def _clear_results(state: SessionState, body: ResultsCleared) -> ContextState:
+async def _clear_results(state: SessionState, body: ResultsCleared) -> None:
     before, report = state.context_state(), report_clearing(state.journal.view, body)
     await state.journal.append(body)
     after = state.report_context()
     state.emit(ToolResultsCleared(trigger=body.trigger, before=before, after=after, report=report))
-    return after
 
 
 class _Order(Struct, frozen=True, kw_only=True):
@@ -188,12 +186,15 @@ def _choose_tier(state: SessionState, order: _Order) -> Tier:
             f" {pace.refills + 1} compactions in a row, so the run was stopped. {load}",
             state=context,
         )
-    if pace.calls is not None and pace.is_refilling and not pace.warned:
+    if (pace.is_refilling or pace.is_crowded) and not pace.warned:
         state.pace = pace.add_warning()
+        again = f"was full again after {pluralize(pace.calls or 0, 'call')}"
+        little = f"gained little room in {pluralize(pace.small_gains, 'compaction')}"
+        happened = again if pace.is_refilling else little
         state.emit(
             Warned(
-                f"the window of {context.max_tokens:,} tokens was full again after"
-                f" {pluralize(pace.calls, 'call')}, so rules write most summaries for now. {load}"
+                f"the window of {context.max_tokens:,} tokens {happened},"
+                f" so rules write most summaries for now. {load}"
             )
         )
     return tier
@@ -226,13 +227,13 @@ async def _decide(
 
 
 async def _write(state: SessionState, order: _Order, plan: Reduce, instructions: str) -> Compacted:
-    """Return the entry, with the first summary of the ladder that is worth it.
+    """Return the entry, with the first summary that is worth it.
 
     Raises:
         NothingToDrop: No summary and no clearing of results makes the view smaller.
     """
     # Imported here because few sessions are ever compacted, and it loads much.
-    from clew.session.summary_ladder import SummaryTask, summarise  # noqa: PLC0415
+    from clew.session.summary_fallback import SummaryTask, summarise  # noqa: PLC0415
 
     view = state.journal.view
     budget = make_budget(view, state.policy, state.strategy, window=order.window)

@@ -1,6 +1,6 @@
 """The options of a session: declared once, with their defaults and their conversion.
 
-`DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.spec`);
+`DataOptions` encode to JSON, so they can travel to another process (see `clew.sdk.session_spec`);
 `SessionOptions` adds the services, which exist in one process only. `complete_options` adds the
 defaults, so that the rest of the package reads `state.options["tool_timeout"]` and the like.
 """
@@ -245,6 +245,7 @@ _DEFAULTS: SessionOptions = {
 
 
 _KNOWN = SessionOptions.__annotations__.keys() | DataOptions.__annotations__.keys()
+_DEFAULT_STRATEGY = Tiered()
 _DEFAULT_POLICY = ContextPolicy()
 
 
@@ -262,11 +263,13 @@ def complete_options(given: SessionOptions) -> SessionOptions:
     check_types(given)
     present = {name: value for name, value in given.items() if value is not None}
     options = cast("SessionOptions", {**_DEFAULTS, **present})
-    cwd = Path(options.get("cwd", Path.cwd()))
-    options["cwd"] = cwd
-    options.setdefault("store", MemoryStore())
-    options.setdefault("gate", Gate(cwd=cwd))
-    options.setdefault("event_bus", EventBus())
+    cwd = options["cwd"] = Path(options["cwd"]) if "cwd" in options else Path.cwd()
+    if "store" not in options:
+        options["store"] = MemoryStore()
+    if "gate" not in options:
+        options["gate"] = Gate(cwd=cwd)
+    if "event_bus" not in options:
+        options["event_bus"] = EventBus()
     if options["max_parallel_tools"] < 1:
         raise ConfigError("max_parallel_tools must be at least 1")
     check_effort(options["effort"])
@@ -310,7 +313,7 @@ def choose_strategy(options: SessionOptions) -> Strategy:
         raise ConfigError("give either strategy or context_strategy, not both")
     if name:
         return make_strategy(name)
-    return strategy or Tiered()
+    return strategy or _DEFAULT_STRATEGY
 
 
 def make_gate(options: SessionOptions) -> Gate:

@@ -96,7 +96,9 @@ async def pin(state: SessionState, entry_id: EntryId, *, pinned: bool) -> None:
 
     Raises:
         SessionError: That entry is not a message of the view.
+        SessionClosed: The session was shut down.
     """
+    state.check_open()
     journal = state.journal
     entry = journal.entry(entry_id)
     if entry is None or not isinstance(entry.body, MessageAdded):

@@ -6,7 +6,7 @@ it neither misses nor repeats an event, and says so when the buffer no longer re
 """
 
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
@@ -30,6 +30,10 @@ EnvelopeListener: TypeAlias = Callable[[Envelope], object]
 Unsubscribe: TypeAlias = Callable[[], None]
 
 _CAPACITY = 2_000
+_ALL = "all"
+"""Listeners that get the envelopes of all events."""
+_OWN = "own"
+"""Listeners that get all events of the session, but not those of its subagents."""
 
 
 class _Subscription:
@@ -64,9 +68,10 @@ class EventBus:
         self._capacity = capacity
         self._buffer: deque[Envelope] | None = None
         self._seq = int(clock() * 1000)
-        self._named: defaultdict[type[Event], list[_Subscription]] = defaultdict(list)
-        self._all: list[_Subscription] = []
-        self._own: list[_Subscription] = []
+        self._listeners: dict[type[Event] | str, tuple[_Subscription, ...]] = {}
+        """By kind of event, `_ALL` or `_OWN`; a tuple is replaced, so it can be iterated over."""
+        self._wants_all = False
+        """True while there are listeners of `_ALL` or `_OWN`."""
         self._pending: list[Envelope] = []
         self._delivering = False
         self._wakeup: anyio.Event | None = None
@@ -87,11 +92,11 @@ class EventBus:
     @property
     def answerable(self) -> bool:
         """True while a client is attached that can answer a permission request."""
-        return bool(self._streams or self._named[PermissionRequest])
+        return bool(self._streams or self._listeners.get(PermissionRequest))
 
     def wants(self, kind: type[Event]) -> bool:
         """Return whether an event of that kind would reach a listener or the buffer."""
-        return bool(self._buffer is not None or self._all or self._own or self._named.get(kind))
+        return self._wants_all or self._buffer is not None or bool(self._listeners.get(kind))
 
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
@@ -128,7 +133,7 @@ class EventBus:
             known = ", ".join(EVENT_TYPES)
             raise SessionError(f"there is no event {name!r}; the events are: {known}")
         _reject_coroutine(listener)
-        return self._subscribe(self._named[EVENT_TYPES[name]], listener)
+        return self._subscribe(EVENT_TYPES[name], listener)
 
     def on_any(self, listener: EnvelopeListener) -> Unsubscribe:
         """Call `listener` with the envelope of every event; returns a function that unsubscribes.
@@ -138,7 +143,7 @@ class EventBus:
         """
         _reject_coroutine(listener)
         self._start_buffer()
-        return self._subscribe(self._all, listener)
+        return self._subscribe(_ALL, listener)
 
     def on_own(self, listener: Listener) -> Unsubscribe:
         """Call `listener` with every event that `on` has, of all kinds.
@@ -147,13 +152,14 @@ class EventBus:
             SessionError: The listener is a coroutine function.
         """
         _reject_coroutine(listener)
-        return self._subscribe(self._own, listener)
+        return self._subscribe(_OWN, listener)
 
     def track(self, listener: Listener, *kinds: type[Event]) -> None:
         """Call `listener` with each event of these kinds, before the listeners of `on`."""
-        subscription = _Subscription(listener)
+        first = (_Subscription(listener),)
         for kind in kinds:
-            self._named[kind].insert(0, subscription)
+            others = self._listeners.get(kind)
+            self._listeners[kind] = first + others if others else first
 
     def events(
         self, *, after: int | None = None, answering: bool = True
@@ -211,16 +217,21 @@ class EventBus:
             )
         return [buffered[index] for index in range(len(buffered) - missed, len(buffered))]
 
-    def _subscribe(self, listeners: list[_Subscription], call: Listener) -> Unsubscribe:
+    def _subscribe(self, kind: type[Event] | str, call: Listener) -> Unsubscribe:
         subscription = _Subscription(call)
-        listeners.append(subscription)
+        self._set_listeners(kind, (*self._listeners.get(kind, ()), subscription))
 
         def unsubscribe() -> None:
-            if subscription in listeners:
-                listeners.remove(subscription)
+            before = self._listeners[kind]
+            if subscription in before:
+                self._set_listeners(kind, tuple([one for one in before if one is not subscription]))
                 self.on_detach()
 
         return unsubscribe
+
+    def _set_listeners(self, kind: type[Event] | str, found: tuple[_Subscription, ...]) -> None:
+        self._listeners[kind] = found
+        self._wants_all = bool(self._listeners.get(_ALL) or self._listeners.get(_OWN))
 
     def _deliver(self, envelope: Envelope) -> None:
         """Call the listeners, then again for each event that they caused."""
@@ -233,10 +244,10 @@ class EventBus:
             self._delivering = False
 
     def _call_listeners(self, envelope: Envelope) -> None:
-        # Copies, because a listener may unsubscribe itself.
-        everybody, event = self._all.copy(), envelope.event
+        listeners, event = self._listeners, envelope.event
+        everybody = listeners.get(_ALL, ())
         if not envelope.task_id or isinstance(event, PermissionRequest | PermissionResolved):
-            for one in (*self._own, *self._named.get(type(event), ())):
+            for one in listeners.get(_OWN, ()) + listeners.get(type(event), ()):
                 _call(one.call, event, envelope)
         for one in everybody:
             _call(one.call, envelope, envelope)

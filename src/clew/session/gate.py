@@ -46,6 +46,14 @@ def _always_allowed() -> tuple[Rule, ...]:
     return tuple(parse_rule(text, source="built in") for text in DEFAULT_ALLOW)
 
 
+@cache
+def _load_decide() -> Callable[[Access, Policy], Decision]:
+    # The shell analysis is slow to import, and many programs never judge a call.
+    from clew.permissions.decide import decide  # noqa: PLC0415
+
+    return decide
+
+
 class Gate(Struct, kw_only=True):
     """Judges the calls of one session. Without an `ask` callback, a question is a denial."""
 
@@ -117,10 +125,7 @@ class Gate(Struct, kw_only=True):
 
     def decide(self, access: Access, policy: Policy | None = None) -> Decision:
         """Return the decision of the rules and the mode; `ASK` where they leave it to a person."""
-        # The shell analysis is slow to import, and many programs never judge a call.
-        from clew.permissions.decide import decide  # noqa: PLC0415
-
-        return decide(access, policy or self.policy())
+        return _load_decide()(access, policy or self.policy())
 
     def find_denied_paths(self) -> DeniedPaths:
         """Return the existing paths that deny rules forbid; reads folders."""
@@ -130,7 +135,9 @@ class Gate(Struct, kw_only=True):
 
     def find_targets(self, access: Access) -> tuple[str, ...]:
         """Return the real paths that a call would use now; links are followed."""
-        from clew.permissions.targets import find_targets  # noqa: PLC0415
+        if not access.targets:
+            return ()
+        from clew.permissions.targets import find_targets  # noqa: PLC0415 - as `_load_decide`
 
         return find_targets(access, self.cwd)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
-from msgspec.structs import replace
 
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Items
@@ -171,20 +170,21 @@ class Journal:
     async def _add(self, body: Body) -> Entry:
         if self._in_doubt:
             await self._reload()
-        missing = _make_missing_results(self.view.items, body)
+        bodies = [*_make_missing_results(self.view.items, body), body]
         last = self.entries[-1].id if self.entries else 0
         added = [
             Entry(id=EntryId(number), at=self._clock(), body=one)
-            for number, one in enumerate([*missing, body], last + 1)
+            for number, one in enumerate(bodies, last + 1)
         ]
         if self._saved or not isinstance(body, SetupChanged | ModeChanged):
             await self._save(added)
         self.entries.extend(added)
-        entry = added.pop()
-        for one in added:
+        *missing, entry = added
+        for one in missing:
             self.view = self.view.apply(one)
         self.view = advance(self.view, self.entries)
-        self.call_ids.update(call_ids_of(body))
+        if ids := call_ids_of(body):
+            self.call_ids.update(ids)
         if (spent := spending_of(body)) is not NO_SPENDING:
             self.spending += spent
         return entry
@@ -198,8 +198,10 @@ class Journal:
 
     def _announce(self) -> None:
         """Call `on_entry` for the entries that are on disk, each once."""
+        if self._announced >= self._saved:
+            return
         fresh = self.entries[self._announced : self._saved]
-        self._announced = max(self._announced, self._saved)
+        self._announced = self._saved
         if self.on_entry is not None:
             for entry in fresh:
                 self.on_entry(entry)
@@ -210,8 +212,8 @@ class Journal:
             await self._store.create(self.record)
             self._is_stored = True
             await self._store.lease(self.record.id)
-        waiting = [] if self._saved else self.entries
-        await self._store.append(self.record.id, [*waiting, *added])
+        waiting = added if self._saved else [*self.entries, *added]
+        await self._store.append(self.record.id, waiting)
         self._saved = len(self.entries) + len(added)
         self._in_doubt = False
 
@@ -278,9 +280,9 @@ def new_record(session_id: SessionId, cwd: Path, *, now: float = 0.0) -> Session
 
 def make_unopened_journal(store: Store, record: SessionRecord, setup: SetupChanged) -> Journal:
     """Return the journal of a session that is not open: it is empty and cannot be written."""
-    start = load_state((), text_units)
     view = fold([Entry(id=EntryId(1), at=record.created_at, body=setup)])
-    journal = Journal(store, record, LazyList.of(()), replace(start, view=view), clock=time.time)
+    start = JournalState(view=view, spending=Spending(), call_ids=set())
+    journal = Journal(store, record, LazyList.of(()), start, clock=time.time)
     journal.is_open = False
     return journal
 
@@ -301,10 +303,10 @@ async def _store_snapshot(store: Store, journal: Journal) -> None:
     await save_snapshot(store, journal.record.id, data)
 
 
-def _make_missing_results(items: Items, body: Body) -> list[Body]:
+def _make_missing_results(items: Items, body: Body) -> Sequence[Body]:
     """Return results for the calls that `body` would leave without one."""
     if not isinstance(body, MessageAdded) or body.message.role is Role.TOOL or items.is_complete:
-        return []
+        return ()
     return [MessageAdded(message=message) for message in answer_missing_calls(items)]
 
 

@@ -1,8 +1,9 @@
 """The life of a session: create its state, open the journal, switch models, close."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import anyio
 from anyio import to_thread
@@ -10,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from clew.context.estimate import text_units
 from clew.context.recall import RECALL
-from clew.core.entries import MessageAdded, SessionRecord, SetupChanged
+from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.events import EntryAdded, Warned
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.messages import Role
@@ -32,6 +33,7 @@ from clew.session.config import (
     override_window,
     subscribe_callbacks,
 )
+from clew.session.event_bus import EventBus
 from clew.session.hook_events import fire, fire_session_start
 from clew.session.journal import (
     Journal,
@@ -77,7 +79,7 @@ def create_state(provider: Provider, model: str, given: SessionOptions) -> Sessi
     """
     check_provider(provider)
     options = complete_options(given)
-    tools, cwd, name = options["tools"], Path(options["cwd"]), options["summary_model"]
+    tools, cwd, name = options["tools"], cast("Path", options["cwd"]), options["summary_model"]
     specs = (*(tool.spec for tool in tools), *([RECALL_SPEC] if options["recall"] else []))
     setup = SetupChanged(
         model=override_window(provider.facts(model), options["max_context_tokens"]),
@@ -128,10 +130,14 @@ async def open_session(state: SessionState) -> None:
     """Create or reopen the journal; calling it again does nothing.
 
     Raises:
+        SessionClosed: The session was shut down.
         StoreError: The journal cannot be read or written.
     """
+    state.check_open()
     if state.is_open:
         return
+    # Made here because anyio imports its locks when they are first used.
+    state.opening = state.opening or anyio.Lock(fast_acquire=True)
     async with state.opening:
         if state.is_open:
             return
@@ -148,12 +154,14 @@ async def open_session(state: SessionState) -> None:
             journal.record = _add_origin(journal.record, options)
         try:
             await _start(state, journal, setup)
+            state.check_open()
         except BaseException:
             state.journal = draft
             with anyio.CancelScope(shield=True):
                 await journal.aclose()
             raise
         state.is_open = True
+    state.opening = None
 
 
 def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord:
@@ -167,9 +175,11 @@ def _add_origin(record: SessionRecord, options: SessionOptions) -> SessionRecord
 
 async def close_session(state: SessionState, reason: str) -> None:
     """Fire SessionEnd, end the log and release the journal; calling it again does nothing."""
-    if not state.is_open or state.is_closed:
+    if state.is_closed:
         return
     state.is_closed = True
+    if not state.is_open:
+        return
     with anyio.CancelScope(shield=True):
         try:
             if state.preparation is not None:
@@ -190,8 +200,7 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
     state.journal = journal
     state.published_todos = journal.view.todos
     # Without `state`: a cycle would keep each session alive until the garbage collector runs.
-    publish = state.options["event_bus"].publish
-    journal.on_entry = lambda entry: publish(EntryAdded(entry))
+    journal.on_entry = partial(_publish_entry, state.options["event_bus"])
     stored = journal.view.mode
     # The mode that asks about nothing must be chosen again each time a session is opened.
     if stored and stored != PermissionMode.BYPASS and not state.options.get("permission_mode"):
@@ -210,6 +219,11 @@ async def _start(state: SessionState, journal: Journal, setup: SetupChanged) -> 
         state.tool_context = replace(state.tool_context, before_change=checkpoints.keep)
     _begin_log(state, resumed=source != "startup")
     await fire_session_start(state, source)
+
+
+def _publish_entry(bus: EventBus, entry: Entry) -> None:
+    if bus.wants(EntryAdded):
+        bus.publish(EntryAdded(entry))
 
 
 def _connect_tools(state: SessionState) -> None:
@@ -338,7 +352,7 @@ async def switch_model(state: SessionState, model: str, options: ModelOptions) -
         state.request_options = request_options or {}
     thresholds = state.policy.thresholds
     limit = (thresholds.compact or thresholds.block) * facts.window
-    if state.context_state().used_tokens >= limit:
+    if state.used_tokens >= limit:
         # Imported here because few sessions are ever compacted, and it loads much.
         from clew.session.compaction import compact  # noqa: PLC0415
 

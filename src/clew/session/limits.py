@@ -1,11 +1,11 @@
 """The limits of a session: what it may cost, and how often a model may repeat itself."""
 
 import math
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from clew.context.view import View
 from clew.core.errors import BudgetReached, ConfigError
@@ -14,7 +14,7 @@ from clew.core.usage import Spending, Usage
 from clew.providers.prices import Price, price
 
 
-class CostLimit(Struct, frozen=True, kw_only=True):
+class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
     """The prices and the budget of one session."""
 
     budget: float | None = None
@@ -52,6 +52,26 @@ class CostLimit(Struct, frozen=True, kw_only=True):
                 f" ${self.budget - spent.usd:.4f} of the budget of ${self.budget:.2f} is left."
                 " Raise the budget or compact the conversation to continue; nothing is lost."
             )
+
+    def limit_output(
+        self, left: float, *, provider: str, model: str, expected: Usage, most: int
+    ) -> int:
+        """Return how many tokens of an answer the rest of a budget pays for: 1 to `most`.
+
+        A provider stops the answer there, so that one long answer cannot exceed the budget.
+
+        Args:
+            left: US dollars that may still be spent.
+            provider: The provider's name.
+            model: The model to call.
+            expected: The tokens that the call is likely to take.
+            most: The tokens that the model may write without a budget.
+        """
+        without = self.cost(replace(expected, output_tokens=0), provider=provider, model=model)
+        longest = self.cost(replace(expected, output_tokens=most), provider=provider, model=model)
+        if without is None or longest is None or longest <= without:
+            return most
+        return max(1, min(most, int(most * (left - without) / (longest - without))))
 
 
 class SharedBudget:
@@ -146,7 +166,7 @@ class LoopGuard:
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._enabled = enabled
-        self._seen: deque[tuple[str, str, str]] = deque(maxlen=_REMEMBERED)
+        self._seen: Sequence[tuple[str, str, str]] = ()
         self._refused = 0
 
     def check(self, call: ToolCall) -> LoopAdvice:
@@ -160,11 +180,11 @@ class LoopGuard:
     def record(self, call: ToolCall, text: str) -> None:
         """Remember the result of a call."""
         if self._enabled:
-            self._seen.append((call.name, call.arguments, text))
+            self._seen = (*self._seen[-_REMEMBERED + 1 :], (call.name, call.arguments, text))
 
     def reset(self) -> None:
         """Forget all calls, because a new prompt came."""
-        self._seen.clear()
+        self._seen = ()
         self._refused = 0
 
     def _times(self, call: ToolCall) -> int:

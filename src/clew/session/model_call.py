@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from clew.context.estimate import message_units, text_units
 from clew.context.render import render
-from clew.core.context_state import ContextState
 from clew.core.entries import Charged, MessageAdded
 from clew.core.errors import ProviderTimeout, StreamBroken
 from clew.core.events import (
@@ -24,6 +23,7 @@ from clew.core.messages import Message, Part, ToolCall, tool_result, user
 from clew.core.usage import Usage
 from clew.providers.message_builder import MessageBuilder
 from clew.providers.protocol import (
+    CallChunk,
     Chunk,
     Finished,
     ReasoningChunk,
@@ -50,8 +50,8 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-async def call_model(state: SessionState, context: ContextState) -> ModelAnswer:
-    """Send the view and commit the answer.
+async def call_model(state: SessionState, used: int) -> ModelAnswer:
+    """Send the view, whose size is `used` tokens, and commit the answer.
 
     If the stream ends early (an abort, a broken connection), the text and the complete calls
     that arrived are committed and marked as interrupted, and each of these calls gets a result.
@@ -61,15 +61,16 @@ async def call_model(state: SessionState, context: ContextState) -> ModelAnswer:
     """
     builder = MessageBuilder(provenance=state.provider.name)
     try:
-        finished = await _listen(state, context, builder)
+        stream = send_request(state, request_for(state, used))
+        finished = await _listen(state, stream, builder)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await _commit_interrupted(state, context, builder)
+            await _commit_interrupted(state, used, builder)
         raise
     message = _with_unique_ids(builder.message(), state.journal.call_ids)
     cost = finished.cost
     if cost is None:
-        cost = state.cost(finished.usage or _estimate(context, message))
+        cost = state.cost(finished.usage or _estimate(used, message))
     with shield_writes(state.options["store"]):
         await state.journal.append(_message_entry(message, finished.usage, cost))
     state.publish_context()
@@ -83,21 +84,23 @@ def _message_entry(message: Message, usage: Usage | None, cost: float | None) ->
     return MessageAdded(message=message, usage=usage, cost=cost, uncounted=uncounted)
 
 
-def _estimate(context: ContextState, message: Message) -> Usage:
+def _estimate(used: int, message: Message) -> Usage:
     """Estimate the usage of an answer without one, so that it does not look free."""
-    return Usage(input_tokens=context.used_tokens, output_tokens=message_units(message))
+    return Usage(input_tokens=used, output_tokens=message_units(message))
 
 
-async def _listen(state: SessionState, context: ContextState, builder: MessageBuilder) -> Finished:
-    stream = send_request(state, request_for(state, context))
+async def _listen(
+    state: SessionState, stream: AsyncGenerator[Chunk, None], builder: MessageBuilder
+) -> Finished:
     try:
         timeout = state.options["provider_timeout"]
         chunks = stream if timeout is None else _in_time(stream, state.provider.name, timeout)
         async for chunk in chunks:
             builder.add(chunk)
-            _publish(chunk, state)
             if isinstance(chunk, Finished):
                 return chunk
+            if type(chunk) is not CallChunk:
+                _publish(chunk, state)
     finally:
         await stream.aclose()
     raise StreamBroken(
@@ -140,12 +143,15 @@ def _with_unique_ids(message: Message, used: Set[CallId]) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-def request_for(state: SessionState, context: ContextState) -> Request:
-    """Return the request for the journal's view: everything that a provider gets."""
+def request_for(state: SessionState, used: int) -> Request:
+    """Return the request for the journal's view of `used` tokens: everything a provider gets."""
     view = state.journal.view
     model = view.setup.model
-    room = max(_LEAST_OUTPUT, model.window - context.used_tokens)
+    room = max(_LEAST_OUTPUT, model.window - used)
     tools = view.setup.tools if model.calls_tools else ()
+    deferred = tuple([spec for spec in tools if spec.deferred])
+    if deferred:
+        tools = tuple([spec for spec in tools if not spec.deferred])
     reasoning = state.reasoning
     if view.tools_used:
         reasoning = replace(reasoning, tools_used=True)
@@ -153,14 +159,28 @@ def request_for(state: SessionState, context: ContextState) -> Request:
         model=model.name,
         messages=render(view),
         system=view.setup.system,
-        tools=tuple(spec for spec in tools if not spec.deferred),
-        deferred_tools=tuple(spec for spec in tools if spec.deferred),
-        max_output_tokens=min(model.max_output, room),
+        tools=tools,
+        deferred_tools=deferred,
+        max_output_tokens=_limit_output(state, min(model.max_output, room)),
         reasoning=reasoning,
         settled=view.settled,
         sees=model.sees,
         cache_key=state.journal.record.id,
         options=state.make_request_options(),
+    )
+
+
+def _limit_output(state: SessionState, most: int) -> int:
+    """Return how many tokens, `most` or fewer, the budget pays for in the next answer."""
+    left = state.budget_left
+    if left is None:
+        return most
+    return state.cost_limit.limit_output(
+        left,
+        provider=state.provider.name,
+        model=state.journal.view.setup.model.name,
+        expected=state.expect_call(),
+        most=most,
     )
 
 
@@ -224,9 +244,7 @@ def _publish(chunk: Chunk, state: SessionState) -> None:
             pass
 
 
-async def _commit_interrupted(
-    state: SessionState, context: ContextState, builder: MessageBuilder
-) -> None:
+async def _commit_interrupted(state: SessionState, used: int, builder: MessageBuilder) -> None:
     message = _with_unique_ids(builder.message(), state.journal.call_ids)
     if not message.parts:
         if builder.usage is not None:
@@ -235,7 +253,7 @@ async def _commit_interrupted(
             await state.journal.append(Charged(why=why, usage=builder.usage, cost=cost))
         return
     # Its usage is incomplete: it counts as cost, but not as a reading of the context.
-    cost = state.cost(builder.usage or _estimate(context, message))
+    cost = state.cost(builder.usage or _estimate(used, message))
     await state.journal.append(_message_entry(message, None, cost))
     for call in message.calls:
         text = "Error: the answer was interrupted before this call was run."

@@ -128,7 +128,9 @@ async def change_mode(state: SessionState, mode: PermissionMode) -> None:
 
     Raises:
         ConfigError: There is no such mode, or the settings do not allow it.
+        SessionClosed: The session was shut down.
     """
+    state.check_open()
     mode = read_mode(mode)
     check_mode(state.gate, mode)
     await state.journal.append(ModeChanged(mode=mode))

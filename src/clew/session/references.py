@@ -24,6 +24,13 @@ _DROPPED = re.compile(
 _LINES = re.compile(r"#L?(\d{1,7})(?:-L?(\d{1,7}))?$")
 _ESCAPED = re.compile(r"\\(.)")
 _PUNCTUATION = ".,;:!?)]}…"
+_FILE_NAME = re.compile(
+    r"(?:^(?:\./|\.\./|~/).*|[^/]\.(?:bash|bat|c|cc|cfg|conf|cpp|cs|css|csv|dart|env|gif|go|h|hpp|html?"
+    r"|ini|ipynb|java|jpe?g|jsonl?|jsx?|kt|less|lock|log|lua|md|mjs|pdf|php|pl|png|pyi?|rb|rs|rst|scala"
+    r"|scss|sh|sql|svelte|svg|swift|tex|toml|tsx?|txt|vue|webp|xml|ya?ml|zig))$",
+    re.IGNORECASE,
+)
+"""With a suffix that is not the end of the name of a person, a package or a server."""
 _IMAGE_NAME = re.compile(rf"{_IMAGE}$", re.IGNORECASE)
 
 
@@ -36,6 +43,8 @@ class PromptReference(Struct, frozen=True, kw_only=True):
     first: int = 0
     """The first line to attach; 0 for the whole file."""
     last: int = 0
+    marked: bool = True
+    """False for a path without an `@`, which may be a part of the sentence."""
 
 
 class Attachments(Struct, frozen=True, kw_only=True):
@@ -61,6 +70,11 @@ def is_image_name(path: str) -> bool:
     return _IMAGE_NAME.search(path) is not None
 
 
+def is_file_name(name: str) -> bool:
+    """Return whether a name is surely meant as a path, unlike `types/node` or `john.doe`."""
+    return _FILE_NAME.search(name) is not None
+
+
 def _read(match: re.Match[str]) -> PromptReference:
     quoted = match["double"] or match["single"]
     text = quoted or _ESCAPED.sub(r"\1", match["plain"])
@@ -73,7 +87,9 @@ def _read(match: re.Match[str]) -> PromptReference:
     if (lines := _LINES.search(names[-1])) is not None:
         first, last = int(lines[1]), int(lines[2] or lines[1])
         names += list(_trim(names[-1][: lines.start()]))
-    return PromptReference(kind="path", names=tuple(names), first=first, last=last)
+    return PromptReference(
+        kind="path", names=tuple(names), first=first, last=last, marked=match.re is _AT
+    )
 
 
 def _trim(text: str) -> Iterator[str]:

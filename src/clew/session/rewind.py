@@ -8,7 +8,7 @@ stay as they are; pins of messages that are gone take effect again after an undo
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from clew.checkpoints.manifest import Checkpoint
 
 _MOST_NAMED = 20
+_NOTHING = nullcontext()
 
 
 class Rewind(Struct, frozen=True, kw_only=True):
@@ -129,13 +130,19 @@ async def list_changes(state: SessionState) -> list[FileVersions]:
     return await to_thread.run_sync(_require_checkpoints(state).changes)
 
 
-@asynccontextmanager
-async def record_checkpoint(state: SessionState, asked: Entry, label: str) -> AsyncIterator[None]:
+def record_checkpoint(
+    state: SessionState, asked: Entry, label: str
+) -> AbstractAsyncContextManager[None]:
     """Keep a copy of each file that the block changes, as the checkpoint of the prompt `asked`."""
-    keeper = state.checkpoints
-    if keeper is None:
-        yield
-        return
+    if state.checkpoints is None:
+        return _NOTHING
+    return _record_files(state, state.checkpoints, asked, label)
+
+
+@asynccontextmanager
+async def _record_files(
+    state: SessionState, keeper: "FileCheckpoints", asked: Entry, label: str
+) -> AsyncIterator[None]:
     await to_thread.run_sync(keeper.begin, asked.id, label)
     try:
         yield

@@ -1,7 +1,9 @@
 """Runs: one at a time, abortable, each with its events from start to end and its result."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
 from typing import TypeAlias, get_args
 
 import anyio
@@ -42,7 +44,8 @@ _Tracked: TypeAlias = TextDelta | ToolStarted | ToolEnded | ServerToolStarted | 
 class RunGuard:
     """Lets one task at a time work in a session; the work can be aborted from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, check_open: Callable[[], None]) -> None:
+        self._check_open = check_open
         self._scope: anyio.CancelScope | None = None
 
     @property
@@ -55,24 +58,34 @@ class RunGuard:
         if self._scope is not None:
             self._scope.cancel()
 
-    @contextmanager
-    def begin(self) -> Iterator[None]:
+    def begin(self) -> AbstractContextManager[None]:
         """Do the work of the `with` block.
 
         Raises:
+            SessionClosed: The session was shut down.
             AlreadyRunning: Other work is in progress.
             AbortError: `abort` was called while it ran.
         """
+        self._check_open()
         if self._scope is not None:
             raise AlreadyRunning("the session is busy with another run; wait for it or abort it")
-        with anyio.CancelScope() as scope:
-            self._scope = scope
-            try:
-                yield
-            finally:
-                self._scope = None
+        return self
+
+    def __enter__(self) -> None:
+        self._scope = anyio.CancelScope().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        assert self._scope is not None  # noqa: S101 - `__enter__` set it
+        scope, self._scope = self._scope, None
+        is_handled = scope.__exit__(kind, error, trace)
         if scope.cancelled_caught:
             raise AbortError("the run was aborted")
+        return is_handled
 
 
 class RunTracker:
@@ -214,7 +227,7 @@ class Runs:
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._bus = state.options["event_bus"]
-        self.guard = RunGuard()
+        self.guard = RunGuard(state.check_open)
         """Also protects compactions and commands, which do not run beside a run."""
         self.tracker = RunTracker(self._bus)
         """Text and tool calls of the current run."""
@@ -227,18 +240,18 @@ class Runs:
 
     async def execute(self, prompt: Prompt, *, run_id: RunId | None = None) -> ExecutionResult:
         """Let the model answer a prompt; an abort is a result, not an error."""
-        return await self._observe(lambda: run_turn(self._state, prompt), prompt.label, run_id)
+        return await self._observe(partial(run_turn, self._state, prompt), prompt.label, run_id)
 
     async def continue_run(self, *, run_id: RunId | None = None) -> ExecutionResult:
         """Continue after the last entry without a new prompt."""
-        return await self._observe(lambda: continue_turn(self._state), "", run_id)
+        return await self._observe(partial(continue_turn, self._state), "", run_id)
 
     async def delegate(
         self, prompt: str, work: Delegate, *, run_id: RunId | None = None
     ) -> ExecutionResult:
         """Let `work` answer a prompt in place of the model; both join the conversation."""
         asked = make_prompt(prompt)
-        return await self._observe(lambda: delegate_turn(self._state, asked, work), prompt, run_id)
+        return await self._observe(partial(delegate_turn, self._state, asked, work), prompt, run_id)
 
     async def interrupt(self, label: str, *, run_id: RunId | None = None) -> ExecutionResult:
         """Publish and return the result of a prompt that was aborted before its run started."""
@@ -252,27 +265,30 @@ class Runs:
         self, work: Callable[[], Awaitable[ModelAnswer]], label: str, run_id: RunId | None
     ) -> ExecutionResult:
         state, outcome = self._state, RunOutcome(self._bus, self.tracker, label, run_id)
-        with suppress(AbortError), self.guard.begin():
-            outcome.start()
-            try:
-                await open_session(state)
-                outcome.measure_from(state)
-                answer = await work()
-                await save_calibration(state)
-                state.completed_runs += 1
-            except AbortError:
-                outcome.interrupt(state)
-            except Exception as error:
-                _hide_secrets(state, error)
-                if state.is_open:
-                    await _record_failure(state, error)
-                outcome.fail(error)
-                raise
-            except BaseException:
-                outcome.interrupt(state)
-                raise
-            else:
-                outcome.complete(state, answer)
+        try:
+            with self.guard.begin():
+                outcome.start()
+                try:
+                    await open_session(state)
+                    outcome.measure_from(state)
+                    answer = await work()
+                    await save_calibration(state)
+                    state.completed_runs += 1
+                except AbortError:
+                    outcome.interrupt(state)
+                except Exception as error:
+                    _hide_secrets(state, error)
+                    if state.is_open:
+                        await _record_failure(state, error)
+                    outcome.fail(error)
+                    raise
+                except BaseException:
+                    outcome.interrupt(state)
+                    raise
+                else:
+                    outcome.complete(state, answer)
+        except AbortError:
+            pass  # the result says so
         assert outcome.result is not None  # noqa: S101 - every way out of the block sets it
         return outcome.result
 

@@ -73,12 +73,12 @@ class Session:
         self.runs = Runs(self.state)
 
     async def open(self) -> Self:
-        """Create or reopen the journal; raises `StoreError` when that fails."""
+        """Create or reopen the journal; raises `StoreError`, or once shut down `SessionClosed`."""
         await open_session(self.state)
         return self
 
     async def shutdown(self, reason: str = "other") -> None:
-        """Abort what is in progress, fire SessionEnd once, and release the journal."""
+        """Abort what is in progress, fire SessionEnd once, release the journal, and stay closed."""
         self.abort()
         await close_session(self.state, reason)
 
@@ -187,6 +187,7 @@ class Session:
 
     async def add_history_entry(self, topic: str, text: str, /, **data: object) -> None:
         """Add an event to the history that the model never sees."""
+        self.state.check_open()
         await self.journal.append(Noted(topic=topic, text=text, data=data))
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:

@@ -60,16 +60,16 @@ def make_shared_request(
     cached = _count_cached_tokens(state)
     if not cached:
         return None
-    context = state.context_state()
+    used = state.used_tokens
     window = min(model.window, view.setup.model.window)
-    longest = min(budget.notes, max(0, window - context.used_tokens) / view.calibration.rate)
+    longest = min(budget.notes, max(0, window - used) / view.calibration.rate)
     instruction = build_summary_instruction(
         kept=_count_kept(view, plan),
         max_words=int(longest * _WORDS_PER_UNIT),
         instructions=instructions,
     )
     sizes = SummarySizes(
-        view=context.used_tokens,
+        view=used,
         cached=cached,
         instruction=_tokens(view, message_units(instruction)),
         transcript=_tokens(view, sum(text_units(line) for part in transcript for line in part)),
@@ -78,7 +78,7 @@ def make_shared_request(
     )
     if choose_form(sizes, _find_prices(state, model.name), window=window) is SummaryForm.SERIALISED:
         return None
-    request = request_for(state, context)
+    request = request_for(state, used)
     room = min(model.max_output, window - sizes.view - sizes.instruction)
     return replace(request, messages=(*request.messages, instruction), max_output_tokens=room)
 

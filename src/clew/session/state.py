@@ -13,9 +13,9 @@ from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.reasoning import ReasoningPolicy
 from clew.context.summary_breaker import SummaryBreaker
-from clew.context.window_state import compute_state
+from clew.context.window_state import compute_state, count_tokens
 from clew.core.context_state import ContextState
-from clew.core.errors import BudgetReached, SessionError
+from clew.core.errors import BudgetReached, SessionClosed, SessionError
 from clew.core.events import ContextUpdated, Event, TodosChanged
 from clew.core.models import ModelFacts, ToolSpec
 from clew.core.permissions import Decision
@@ -85,7 +85,7 @@ class SessionState(Struct, kw_only=True):
     summary_model: ModelFacts | None = None
     """The model that writes summaries, when it is not the session's own."""
     summary_breaker: SummaryBreaker = SummaryBreaker()
-    """Decides whether models are asked for summaries; see `clew.session.summary_ladder`."""
+    """Decides whether models are asked for summaries; see `clew.session.summary_fallback`."""
     pace: CompactionPace = CompactionPace()
     """How often the view was compacted; see `clew.session.compaction`."""
     compaction_request: CompactionRequest | None = None
@@ -117,9 +117,14 @@ class SessionState(Struct, kw_only=True):
     completed_runs: int = 0
     is_open: bool = False
     is_closed: bool = False
-    # A string and a lambda, because anyio imports its locks when they are first used.
-    opening: "anyio.Lock" = field(default_factory=lambda: anyio.Lock())  # noqa: PLW0108
+    opening: "anyio.Lock | None" = None
+    """Held while the session is opened."""
     clock: Callable[[], float] = time.time
+
+    def check_open(self) -> None:
+        """Raise `SessionClosed` if the session was shut down."""
+        if self.is_closed:
+            raise SessionClosed("the session was shut down; open another one, with its id")
 
     def emit(self, event: Event) -> None:
         """Publish an event."""
@@ -134,6 +139,11 @@ class SessionState(Struct, kw_only=True):
             window=view.setup.model.window,
             floor=self.policy.usage_floor,
         )
+
+    @property
+    def used_tokens(self) -> int:
+        """The tokens of the next request: `ContextState.used_tokens`, without the rest of it."""
+        return max(count_tokens(self.journal.view), self.policy.usage_floor)
 
     def report_context(self) -> ContextState:
         """Publish how full the window is, and return it."""
@@ -230,7 +240,7 @@ class SessionState(Struct, kw_only=True):
         view = self.journal.view
         return expect_usage(
             view,
-            self.context_state().used_tokens + added,
+            self.used_tokens + added,
             spent=self.journal.spending,
             is_warm=self.clock() - view.called_at <= self.policy.prices.cold_after,
         )

@@ -2,7 +2,7 @@
 
 A history larger than the window of the summary model is read in chunks; each chunk updates the
 notes of the one before. Which models are asked, and what follows if they fail, is decided in
-`clew.session.summary_ladder`.
+`clew.session.summary_fallback`.
 """
 
 from msgspec.structs import replace

@@ -4,7 +4,7 @@ import time
 from functools import lru_cache
 from typing import Any, cast
 
-import anyio
+import anyio.to_thread
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -171,13 +171,14 @@ async def _find_failure(
 ) -> ToolOutput | None:
     """Return the failure of a call that cannot succeed: the user need not be asked about it."""
     tool, arguments = prepared.tool, prepared.arguments
-    if isinstance(tool, ChecksArguments) and (problem := tool.check(arguments)) is not None:
-        return problem
-    is_path = access.kind is TargetKind.PATH
-    if not isinstance(tool, RehearsesCalls) or not (is_path or access.kind is TargetKind.COMMAND):
+    if isinstance(tool, ChecksArguments):
+        problem = await anyio.to_thread.run_sync(tool.check, arguments)
+        if problem is not None:
+            return problem
+    if not isinstance(tool, RehearsesCalls) or access.kind is not TargetKind.PATH:
         return None
     reading = replace(access, tool="Read", risk=Risk.INSPECT)
-    if is_path and state.gate.decide(reading).verdict is not Verdict.ALLOW:
+    if state.gate.decide(reading).verdict is not Verdict.ALLOW:
         # What the call would find is not for the model to know.
         return None
     context = replace(state.tool_context, allowed_paths=targets)

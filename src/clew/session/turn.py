@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from clew.context.estimate import message_units
 from clew.context.reasoning import is_private_to
-from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, MessageAdded, ReasoningDropped, ResultsCleared, Undone
 from clew.core.errors import (
     ClewError,
@@ -221,7 +220,9 @@ async def _answer(state: SessionState, asked: EntryId | None) -> ModelAnswer:
     while True:
         if max_turns is not None and calls >= max_turns:
             raise TurnLimitReached(
-                f"the model was called {pluralize(calls, 'time')} and is not done"
+                f"the model was called {pluralize(calls, 'time')} and is not done; that is the"
+                " limit of one run (max_turns, --max-turns). Send another prompt to continue, or"
+                " raise the limit"
             )
         if calls:
             await _announce_mode(state)
@@ -286,33 +287,33 @@ async def _call(state: SessionState) -> ModelAnswer:
     """
     check_view(state)
     await compact_if_requested(state)
-    context = await fit(state)
+    used = await fit(state)
     if state.budget is None:
-        return await _call_with_remedies(state, context)
+        return await _call_with_remedies(state, used)
     expected = state.expect_call()
     state.check_budget(expected)
     state.reserved_usd = state.cost(expected) or 0.0
     try:
-        return await _call_with_remedies(state, context)
+        return await _call_with_remedies(state, used)
     finally:
         state.reserved_usd = 0.0
 
 
-async def _call_with_remedies(state: SessionState, context: ContextState) -> ModelAnswer:
-    """Call the model; a failure that has a remedy is retried once."""
+async def _call_with_remedies(state: SessionState, used: int) -> ModelAnswer:
+    """Call the model with `used` tokens; a failure that has a remedy is retried once."""
     tried: tuple[_Remedy, ...] = ()
     while True:
         try:
-            answer = await call_model(state, context)
+            answer = await call_model(state, used)
         except (ContextOverflow, SignatureRejected) as failure:
             remedy = _REMEDIES.get(type(failure))
             if remedy is None or remedy in tried or not await remedy(state, failure):
                 raise
             tried = (*tried, remedy)
         else:
-            state.pace = state.pace.add_call(context.used_tokens)
+            state.pace = state.pace.add_call(used)
             return answer
-        context = state.report_context()
+        used = state.report_context().used_tokens
 
 
 async def _make_room(state: SessionState, overflow: ProviderError) -> bool:

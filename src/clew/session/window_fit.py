@@ -6,7 +6,6 @@ What is due is carried out by `clew.session.compaction`, which few sessions ever
 from clew.context.compaction_triggers import is_preparation_due, needs_room
 from clew.context.plan import Stuck
 from clew.context.strategies import make_strategy
-from clew.core.context_state import ContextState
 from clew.core.entries import Compacted
 from clew.core.errors import ClewError, NothingToDrop
 from clew.core.events import Warned
@@ -14,20 +13,25 @@ from clew.providers.prices import is_local
 from clew.session.state import SessionState
 
 
-async def fit(state: SessionState) -> ContextState:
+async def fit(state: SessionState) -> int:
     """Make the view fit: compact it if that is due, and refuse to send what is too long.
+
+    Returns:
+        The tokens of the next request.
 
     Raises:
         ContextFull: The view is still above the hard limit; nothing was sent.
     """
-    context = state.report_context()
-    if needs_room(state.journal.view, state.policy, state.strategy, context=context):
+    state.publish_context()
+    used = state.used_tokens
+    if needs_room(state.journal.view, state.policy, state.strategy, used=used):
         # Imported here because few sessions are ever compacted, and it loads much.
         from clew.session.compaction import make_room  # noqa: PLC0415
 
-        context = await make_room(state, context)
+        await make_room(state)
+        used = state.used_tokens
     await prepare_summary(state)
-    return context
+    return used
 
 
 async def compact_if_requested(state: SessionState) -> None:
@@ -94,7 +98,7 @@ async def prepare_summary(state: SessionState) -> None:
         return
     if previous is not None and not previous.allows_next(view):
         return
-    used, local = state.context_state().used_tokens, is_local(state.provider.name)
+    used, local = state.used_tokens, is_local(state.provider.name)
     if is_preparation_due(view, state.policy, state.strategy, used=used, is_local=local):
         from clew.session.background_compaction import start_preparation  # noqa: PLC0415 - the same
 

@@ -22,7 +22,7 @@ class WriteLock:
 
     def __init__(self) -> None:
         self._is_held = False
-        self._waiting: list[anyio.Event] = []
+        self._waiting: tuple[anyio.Event, ...] = ()
 
     def try_acquire(self) -> bool:
         """Take the lock if it is free; returns whether it was."""
@@ -32,14 +32,14 @@ class WriteLock:
     async def wait(self) -> None:
         """Wait until the writers before this one are done; then the lock is taken."""
         turn = anyio.Event()
-        self._waiting.append(turn)
+        self._waiting += (turn,)
         try:
             await turn.wait()
         except BaseException:
             if turn.is_set():
                 self.release()
             else:
-                self._waiting.remove(turn)
+                self._waiting = tuple([one for one in self._waiting if one is not turn])
             raise
 
     async def __aenter__(self) -> None:
@@ -58,7 +58,9 @@ class WriteLock:
     def release(self) -> None:
         """Pass the lock to the next writer, or free it."""
         if self._waiting:
-            self._waiting.pop(0).set()
+            first, *others = self._waiting
+            self._waiting = tuple(others)
+            first.set()
         else:
             self._is_held = False
 

@@ -37,7 +37,8 @@ class FunctionTool(Generic[P, R]):
     name, and runs in a worker thread; see `RehearsesCalls`."""
     find_problem: Callable[..., str] | None = None
     """Says what is wrong with arguments of the right types, or returns an empty text. It gets the
-    arguments that the model gave, by name, and looks at nothing else; see `ChecksArguments`."""
+    arguments that the model gave, by name, looks at nothing else, and runs in a worker thread; see
+    `ChecksArguments`."""
 
     def __init__(
         self,

@@ -160,7 +160,8 @@ class ChecksArguments(Protocol):
     def check(self, arguments: dict[str, Any]) -> ToolOutput | None:
         """Return the failure that `run` would return for these arguments, or None.
 
-        It looks at the arguments only: the user has not allowed the call yet.
+        It looks at the arguments only: the user has not allowed the call yet. It runs in a worker
+        thread.
         """
         ...
 
@@ -172,9 +173,8 @@ class RehearsesCalls(Protocol):
     async def rehearse(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
         """Return the failure that `run` would return now, or None.
 
-        It changes nothing. A session calls it only for commands, and where the Read tool may read
-        the targets of the call without a question, so the failure tells the model nothing that it
-        may not know. For a command it looks at the command alone.
+        It changes nothing. A session calls it only where the Read tool may read the targets of the
+        call without a question, so the failure tells the model nothing that it may not know.
         """
         ...
 

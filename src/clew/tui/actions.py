@@ -91,11 +91,11 @@ class Actions:
 
     def open_editor(self) -> None:
         """Edit the input in the user's own editor."""
-        buffer, editor = self._parts.input.buffer, find_editor(os.environ)
+        editor = find_editor(os.environ)
         if not editor:
             self._parts.hint = "set VISUAL or EDITOR to the editor that you want to use"
             return
-        before = buffer.text
+        before = self._parts.input.text
 
         def edit() -> None:
             text = edit_text(before, editor)

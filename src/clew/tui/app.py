@@ -223,7 +223,7 @@ class App:
 
     def give_back(self, text: str) -> None:
         """Put a line that could not be sent back into the input."""
-        typed = self.parts.input.buffer.text
+        typed = self.parts.input.text
         self.parts.input.replace(f"{text}\n{typed}" if typed.strip() else text)
         self.parts.hint = "this was not sent; it is back in the input"
         self.parts.feed.wake()

@@ -1,5 +1,6 @@
 """The input: a buffer with history, completion and search, which stays active during a run."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from prompt_toolkit.application import get_app
@@ -25,12 +26,16 @@ from prompt_toolkit.layout.processors import (
 from prompt_toolkit.widgets import SearchToolbar
 
 from clew.core.sanitize import sanitize_line
+from clew.core.text import pluralize
 from clew.sdk.client import PathMatch
 from clew.sdk.prompt_history import PromptHistory
 from clew.tui.completion import CommandItem, complete_command, find_mention
 
 PROMPT = "> "
 _MENU_ROWS = 8
+_PASTE_LINES, _PASTE_CHARS = 10, 2_000
+"""A longer pasted text is shown as a placeholder."""
+_PASTED = re.compile(r"\[pasted text #\d+, [\d,]+ \w+\]")
 _MAX_META = 80
 _LEAST_ROWS = 6
 """A lower window shows no menu."""
@@ -65,14 +70,39 @@ class InputArea:
         self.window = _make_window(self.buffer, PROMPT, search=self.search)
         self.reply_window = _make_window(self.reply, "… ")
         self.menu = _make_menu(self.buffer)
+        self._pastes: dict[str, str] = {}
+        """Long pasted texts by the placeholders that the buffer has for them."""
+
+    @property
+    def text(self) -> str:
+        """The text of the input, with all that was pasted."""
+        return _PASTED.sub(lambda match: self._pastes.get(match[0], match[0]), self.buffer.text)
 
     def take(self) -> str:
         """Return the text and empty the input; adds it to the history."""
-        text = self.buffer.text
+        text = self.text
         if text.strip():
+            self.replace(text)
             self.buffer.append_to_history()
         self.buffer.reset()
+        self._pastes.clear()
         return text
+
+    def paste(self, text: str) -> None:
+        """Insert a pasted text; for a long one, a placeholder is shown."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.rstrip("\n").count("\n") + 1
+        if lines > _PASTE_LINES or len(text) > _PASTE_CHARS:
+            size = pluralize(lines, "line") if lines > 1 else pluralize(len(text), "character")
+            mark = f"[pasted text #{len(self._pastes) + 1}, {size}]"
+            self._pastes[mark] = text
+            text = mark
+        self.buffer.insert_text(text)
+
+    def find_paste(self) -> str:
+        """Return the placeholder before the cursor; empty if there is none."""
+        before = self.buffer.document.text_before_cursor
+        return next(filter(before.endswith, self._pastes), "")
 
     def replace(self, text: str) -> None:
         """Put a text into the input, with the cursor at its end."""

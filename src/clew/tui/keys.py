@@ -27,6 +27,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from clew.tui.actions import Actions
+from clew.tui.input import InputArea
 from clew.tui.parts import Parts
 from clew.tui.question_actions import QuestionActions
 from clew.tui.questions import QuestionList
@@ -80,6 +81,7 @@ def make_keys(
     """
     keys = KeyBindings()
     _bind_input(keys, actions, parts)
+    _bind_pastes(keys, parts.input)
     problems = _bind_chosen(keys, actions, parts, chosen)
     _bind_everywhere(keys, actions, parts.questions)
     _bind_reply(keys, answers, parts.input.reply)
@@ -180,6 +182,18 @@ def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
         actions.delete_or_quit()
 
 
+def _bind_pastes(keys: KeyBindings, area: InputArea) -> None:
+    here = has_focus(area.buffer)
+
+    @keys.add(Keys.BracketedPaste, filter=here)
+    def _paste(event: KeyPressEvent) -> None:
+        area.paste(event.data)
+
+    @keys.add("backspace", filter=here & Condition(lambda: bool(area.find_paste())))
+    def _delete_paste(_: KeyPressEvent) -> None:
+        area.buffer.delete_before_cursor(len(area.find_paste()))
+
+
 def _bind_everywhere(keys: KeyBindings, actions: Actions, questions: QuestionList) -> None:
     on_posix = Condition(lambda: os.name == "posix")
 
@@ -216,7 +230,7 @@ def _is_asked(questions: QuestionList) -> Condition:
 
 
 def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: Parts) -> None:
-    questions, buffer = parts.questions, parts.input.buffer
+    questions = parts.questions
     asked = _is_asked(questions)
 
     @keys.add(Keys.Any, filter=asked & ~_starts_sequence(keys), eager=True)
@@ -229,7 +243,7 @@ def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: Parts) -> 
 
     @keys.add(Keys.BracketedPaste, filter=asked, eager=True)
     def _paste(event: KeyPressEvent) -> None:
-        buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+        parts.input.paste(event.data)
 
     @keys.add("enter", filter=asked, eager=True)
     def _confirm(_: KeyPressEvent) -> None:

@@ -20,7 +20,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from clew.core.errors import ClewError, EventsExpired
 from clew.core.events import EntryAdded, Envelope, Warned
 from clew.core.sanitize import sanitize_line
-from clew.core.text import pluralize
+from clew.core.text import format_ago, pluralize
 from clew.sdk.client import SessionSnapshot
 from clew.sdk.folders import user_folder, working_folder
 from clew.sdk.opened_session import ListedSession, OpenedSession, SessionOpener
@@ -291,8 +291,8 @@ def choose_session(found: Sequence[ListedSession], options: ProgramOptions) -> s
 def describe_session(record: ListedSession) -> str:
     """Return a stored session on one line: its title, size and age."""
     title = sanitize_line(record.heading, _MAX_HEADING) or record.id
-    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.updated_at))
-    return f"{title}  ({pluralize(record.messages, 'message')}, {at})"
+    age = format_ago(record.updated_at, time.time())
+    return f"{title}  ({pluralize(record.messages, 'message')}, {age})"
 
 
 def terminal_theme(*, plain: bool, name: str = "dark") -> Theme:

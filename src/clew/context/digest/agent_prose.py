@@ -127,8 +127,8 @@ def _list_pieces(item: Item) -> Iterator[Prose]:
         if text.strip():
             yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER)
     elif item.kind is _TOOL_RESULT:
-        for result in item.message.results:
-            if report := _find_report(result):
+        for result in item.message.parts:
+            if type(result) is ToolResult and (report := _find_report(result)):
                 yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
     elif item.kind is _USER:
         for report in _find_reports(item.message.text):
@@ -155,7 +155,7 @@ def _find_report(result: ToolResult) -> str:
         return ""
     if result.name in DELEGATION_TOOLS:
         return _REPORT_END.split(result.text, maxsplit=1)[0]
-    if _AGENT_OUTPUT in result.text[:_AGENT_OUTPUT_HEAD]:
+    if result.text.find(_AGENT_OUTPUT, 0, _AGENT_OUTPUT_HEAD) >= 0:
         return result.text.partition("<output>")[2]
     return result.text.partition(_APPROVED_PLAN)[2] if result.name == "ExitPlanMode" else ""
 

@@ -7,11 +7,14 @@ because a pipe such as `| tail` hides that, from what common tools print.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.context.cleared_results import MARKER
 from clew.context.digest.tool_steps import ToolStep
+from clew.context.lazy_list import lazy_property
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 
@@ -25,19 +28,95 @@ class Outcome(StrEnum):
     RUNNING = "still running"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRun:
+class CheckOutput(Struct, frozen=True, dict=True):
+    """What the output of a shell call tells about its checks; it is read on first access."""
+
+    step: ToolStep
+    is_piped: bool
+    """True if the exit code is not that of the checks."""
+
+    @lazy_property
+    def _text(self) -> str:
+        return _cut_middle(self.step.output)
+
+    @lazy_property
+    def outcome(self) -> Outcome:
+        """The result of the checks."""
+        step, output = self.step, self._text
+        if output.startswith(MARKER):
+            passed = Outcome.UNKNOWN if self.is_piped else Outcome.PASSED
+            return Outcome.FAILED if step.failed else passed
+        if step.background_id and step.exit_code is None:
+            return Outcome.RUNNING
+        if step.failed or step.exit_code not in (None, 0):
+            return Outcome.FAILED
+        if _FAILED.search(output) and (self.is_piped or not _PASSED.search(output)):
+            return Outcome.FAILED
+        if not self.is_piped or _PASSED.search(output) or _is_silent(output):
+            return Outcome.PASSED
+        return Outcome.UNKNOWN
+
+    @lazy_property
+    def detail(self) -> str:
+        """The part of the output that shows the outcome."""
+        output = self._text
+        if output.startswith(MARKER) or self.outcome is Outcome.RUNNING:
+            return ""
+        if self.outcome is Outcome.FAILED:
+            return quote_failure(output)
+        if self.outcome is Outcome.UNKNOWN:
+            return f"output ends: {one_line(output.strip()[-160:])}"
+        if self.is_piped and _is_silent(output):
+            return "no output"
+        return quote_success(output)
+
+    @lazy_property
+    def failing(self) -> Sequence[str]:
+        """The names of the tests that failed."""
+        return list_failing(self._text) if self.outcome is Outcome.FAILED else ()
+
+
+def _is_silent(output: str) -> bool:
+    return output.strip() in {"", "(Bash completed with no output)", "(no output)"}
+
+
+class CheckRun(Struct, frozen=True, kw_only=True):
     """One run of a check."""
 
     command: str
     """The check alone, without `cd`, redirections and pipes."""
-    outcome: Outcome
-    detail: str = ""
-    """Quoted output: counts, failing names or the first errors."""
-    entry_id: EntryId
-    """The entry with the result."""
-    place: int
-    """The index of the item with the call."""
+    output: CheckOutput
+    is_quoted: bool
+    """False if the output may be that of another check in the same call."""
+    earlier: CheckOutput | None = None
+    """What the same check printed the time before."""
+
+    @property
+    def fixed(self) -> list[str]:
+        """Tests that failed the time before and do not any more, although others do."""
+        now = self.output.failing
+        before = self.earlier.failing if self.earlier is not None and now else ()
+        return [name for name in before if name not in now]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        return self.output.outcome
+
+    @property
+    def detail(self) -> str:
+        """Quoted output: counts, failing names or the first errors."""
+        return self.output.detail if self.is_quoted else ""
+
+    @property
+    def entry_id(self) -> EntryId:
+        """The entry with the result."""
+        return self.output.step.result_id
+
+    @property
+    def place(self) -> int:
+        """The index of the item with the call."""
+        return self.output.step.place
 
     @property
     def family(self) -> str:
@@ -87,22 +166,14 @@ def find_checks(step: ToolStep) -> list[CheckRun]:
     checks = [(part, piped) for part, piped in step.simple_commands if _CHECK.match(part)]
     if not checks:
         return []
-    piped = any(hides for _, hides in checks) or "||" in command or ";" in command
-    outcome, detail = judge_output(step, piped=piped)
+    is_piped = any(hides for _, hides in checks) or "||" in command or ";" in command
+    output = CheckOutput(step, is_piped)
     names = [part for part, _ in checks]
-    if len(names) > 1:
-        if outcome is Outcome.FAILED:
-            names = _blame(names, step.output)
-        else:
-            detail = ""
+    is_quoted = len(names) == 1 or output.outcome is Outcome.FAILED
+    if len(names) > 1 and is_quoted:
+        names = _blame(names, step.output)
     return [
-        CheckRun(
-            command=one_line(name, 300),
-            outcome=outcome,
-            detail=detail,
-            entry_id=step.result_id,
-            place=step.place,
-        )
+        CheckRun(command=one_line(name, 300), output=output, is_quoted=is_quoted)
         for name in dict.fromkeys(names)
     ]
 
@@ -119,43 +190,25 @@ def _blame(names: Sequence[str], output: str) -> list[str]:
 _READ_CHARS = 20_000
 """Characters that are read at the beginning and at the end of an output."""
 _FAILED = re.compile(
-    r"^[ \t]*--- FAIL|^FAIL\b|\b[1-9]\d* (?:failed|failing|failures?|errors?\b(?! fixed))"
-    r"|ERROR task failed|error TS\d+|^error(?:\[E\d+\])?:|^make(?:\[\d+\])?: \*\*\*|BUILD FAILED"
-    r"|BUILD FAILURE|^\* \w+: [1-9]|^[1-9]\d* issues?:|✖ [1-9]\d* problem|npm ERR!|^panic:"
-    r"|^Traceback \(most recent|test result: FAILED|Found [1-9]\d* error|command not found"
-    r"|^ELIFECYCLE|exited with code [1-9]|\[build failed\]|^FAILED |Command failed"
-    r"|^\S+\.go:\d+:\d+: |^\S+\.\w+:\d+:\d+: error|Tests:.* [1-9]\d* failed",
+    # What all begin with comes first, and literals do, because that is fast.
+    r"^(?:[ \t]*--- FAIL|FAIL\b|FAILED |error(?:\[E\d+\])?:|make(?:\[\d+\])?: \*\*\*|\* \w+: [1-9]"
+    r"|[1-9]\d* issues?:|panic:|Traceback \(most recent|ELIFECYCLE|\S+\.go:\d+:\d+: "
+    r"|\S+\.\w+:\d+:\d+: error)"
+    r"|[1-9](?<!\w[1-9])\d* (?:failed|failing|failures?|errors?\b(?! fixed))"
+    r"|ERROR task failed|error TS\d+|BUILD FAILED"
+    r"|BUILD FAILURE|✖ [1-9]\d* problem|npm ERR!"
+    r"|test result: FAILED|Found [1-9]\d* error|command not found"
+    r"|exited with code [1-9]|\[build failed\]|Command failed"
+    r"|Tests:.* [1-9]\d* failed",
     re.MULTILINE,
 )
 _PASSED = re.compile(
-    r"^ok[ \t]+\S|^PASS$|\b[1-9]\d* (?:passed|passing)\b|^0 issues|All checks passed"
-    r"|Success: no issues"
-    r"|BUILD SUCCESS|test result: ok|\b0 (?:errors|failures|problems)\b|^OK\b|All matched files use"
-    r"|^# fail 0|✓ built|compiled successfully|Finished `?\w+`? |All files pass|No fixes applied",
+    r"^(?:ok[ \t]+\S|PASS$|0 issues|OK\b|# fail 0)"
+    r"|[1-9](?<!\w[1-9])\d* (?:passed|passing)\b|0(?<!\w0) (?:errors|failures|problems)\b"
+    r"|All checks passed|Success: no issues|BUILD SUCCESS|test result: ok|All matched files use"
+    r"|✓ built|compiled successfully|Finished `?\w+`? |All files pass|No fixes applied",
     re.MULTILINE,
 )
-
-
-def judge_output(step: ToolStep, *, piped: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a check and the part of its output that shows it.
-
-    `piped` says that the exit code is not that of the check.
-    """
-    output = _cut_middle(step.output)
-    if output.startswith(MARKER):
-        passed = Outcome.UNKNOWN if piped else Outcome.PASSED
-        return (Outcome.FAILED if step.failed else passed), ""
-    if step.background_id and step.exit_code is None:
-        return Outcome.RUNNING, ""
-    if step.failed or step.exit_code not in (None, 0):
-        return Outcome.FAILED, quote_failure(output)
-    if _FAILED.search(output) and (piped or not _PASSED.search(output)):
-        return Outcome.FAILED, quote_failure(output)
-    if _PASSED.search(output) or not piped:
-        return Outcome.PASSED, quote_success(output)
-    if not output.strip() or output.strip() in {"(Bash completed with no output)", "(no output)"}:
-        return Outcome.PASSED, "no output"
-    return Outcome.UNKNOWN, f"output ends: {one_line(output.strip()[-160:])}"
 
 
 def _cut_middle(output: str) -> str:
@@ -170,11 +223,10 @@ _FAILING_NAME = re.compile(
     r"|^[ \t]*(?:✗|✖|×|✕|●) (.{4,120})$|^not ok \d+ - (.{4,120})$",
     re.MULTILINE,
 )
-_ERROR_LINE = re.compile(
-    r"^.*?(?:\.\w+[:(]\d+[:,)].*|error TS\d+.*|^error(?:\[E\d+\])?:.*|Error: .*|panic: .*"
-    r"|fatal: .*|ERROR .*|command not found.*)$",
-    re.MULTILINE,
+_ERROR_MARK = re.compile(
+    r"\.\w+[:(]\d+[:,)]|error TS\d|Error: |panic: |fatal: |ERROR |command not found"
 )
+_ERROR_BEGINNING = re.compile(r"error(?:\[E\d+\])?:")
 _ERROR_WORD = re.compile(
     r"error|undefined|cannot|expected|unexpected|mismatch|not equal|fatal|panic|missing|invalid"
     r"|unused|undeclared|not checked|not found|failed",
@@ -189,13 +241,9 @@ _MOST_DETAIL = 420
 
 def quote_failure(output: str) -> str:
     """Quote failing names, the first errors and the counts from the output of a failed check."""
-    names = list(
-        dict.fromkeys(
-            next(filter(None, groups)).strip() for groups in _FAILING_NAME.findall(output)
-        )
-    )
+    names = list_failing(output)
     parts = [", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")]
-    errors = list(dict.fromkeys(one_line(line, 200) for line in _ERROR_LINE.findall(output)))
+    errors = list(dict.fromkeys(one_line(line, 200) for line in _find_errors(output)))
     errors = [line for line in errors if not line.endswith("ERROR task failed")] or errors
     errors.sort(key=lambda line: _ERROR_WORD.search(line) is None)
     parts += errors[: 2 if names else 4]
@@ -206,6 +254,20 @@ def quote_failure(output: str) -> str:
         lines = [line for line in output.splitlines() if line.strip()]
         told = lines[-1] if lines else ""
     return one_line(told, _MOST_DETAIL)
+
+
+def list_failing(output: str) -> list[str]:
+    """Return the names of the tests that failed; not of one whose parts are named."""
+    found = (next(filter(None, groups)).strip() for groups in _FAILING_NAME.findall(output))
+    names = list(dict.fromkeys(found))
+    wholes = {name.rpartition("/")[0] for name in names}
+    return [name for name in names if name not in wholes]
+
+
+def _find_errors(output: str) -> list[str]:
+    """Return the lines that tell an error."""
+    lines = output.split("\n")
+    return [line for line in lines if _ERROR_MARK.search(line) or _ERROR_BEGINNING.match(line)]
 
 
 def quote_success(output: str) -> str:
@@ -238,8 +300,8 @@ def keep_latest(runs: Iterable[CheckRun]) -> list[CheckRun]:
     latest: dict[str, CheckRun] = {}
     for run in runs:
         key = _OUTPUT_FLAGS.sub("", run.command)
-        latest.pop(key, None)
-        latest[key] = run
+        earlier = latest.pop(key, None)
+        latest[key] = replace(run, earlier=earlier.output) if earlier is not None else run
     wide: dict[str, CheckRun] = {}
     narrow: list[CheckRun] = []
     passed: Counter[str] = Counter()

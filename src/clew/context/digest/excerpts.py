@@ -8,7 +8,10 @@ repeated line counts only at its newest place, so a file that was read twice is 
 
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -55,8 +58,18 @@ _BOILERPLATE = re.compile(
     r"(?:for|if|else|elif|while|return|switch|case|break|continue|import|from|use|package|try"
     r"|except|catch|defer|end|var|let|\W)\b|[^\w]*$|.*\berr != nil\b"
 )
+_PIECE = LEAST_LINE // 3
+"""Characters; a line has whole pieces of each text that it occurs in."""
+_MANY = 100
+"""Lines; fewer are sought one by one."""
+_ALIKE_CHARS, _MOST_ALIKE = 20, 3
+"""Lines with the same beginning tell little more than the first ones, so they come last."""
 _PATHS_HEADING = "Other paths:"
 _COMMENT_MARKS = ("//", "#", "*", "/*", "--", '"""')
+
+
+_Groups: TypeAlias = dict[tuple[str, str], dict[tuple[int, int], str]]
+"""Lines by their places, under what `_find_group` returns."""
 
 
 class _Candidate(Struct, gc=False):
@@ -72,10 +85,15 @@ class _Candidate(Struct, gc=False):
 class Excerpts:
     """The lines of some passages, ranked once; any number of them can be chosen."""
 
-    def __init__(self, stretch: Sequence[Passage], *, known: Container[str] = ()) -> None:
-        """Rank the lines of `stretch` that are not in `known`."""
+    def __init__(
+        self, stretch: Sequence[Passage], *, known: Container[str] = (), told: str = ""
+    ) -> None:
+        """Rank the lines of `stretch` that are not in `known` and that `told` does not contain."""
         self._stretch = stretch
-        self._ranked = _rank_lines(_collect_lines(stretch, known))
+        self._groups: dict[int, tuple[str, str]] = {}
+        ranked = _rank_lines(_collect_lines(stretch, known))
+        is_told = _make_finder(told, lines=len(ranked))
+        self._ranked = [line for line in ranked if not is_told(line[0])]
 
     def choose(self, *, max_chars: int, told: str = "") -> list[str]:
         """Quote the best lines that `told` does not contain, under their files or calls.
@@ -83,53 +101,98 @@ class Excerpts:
         The result has at most `max_chars` characters with newlines. Of a long line only the
         beginning is quoted, unless there is room for everything.
         """
-        chosen: dict[str, dict[tuple[int, int], str]] = {}
+        chosen: _Groups = {}
+        alike: Counter[str] = Counter()
         paths: list[str] = []
         long: list[_Candidate] = []
+        spare: dict[str, _Candidate] = {}
         room = max_chars - len(_PATHS_HEADING) - 1
-        words = frozenset(told.split())
-        for text, found in self._ranked:
-            subject = self._stretch[found.place[0]].subject
+        is_told = _make_finder(told, lines=len(self._ranked))
+        for text, found in chain(self._ranked, spare.items()):
             cost = len(text) + 1
-            path = is_path(text)
-            if not path and subject not in chosen:
-                cost += len(subject) + _ENTRY_CHARS
-            if cost > room or _is_told(text, told, words):
+            if cost > room:
                 continue
-            room -= cost
+            group = self._find_group(found.place[0])
+            path = is_path(text)
+            if not path and group not in chosen:
+                cost += len(group[0]) + _ENTRY_CHARS
+            if cost > room or is_told(text):
+                continue
             if path:
                 paths.append(text)
+                room -= cost
                 continue
-            chosen.setdefault(subject, {})[found.place] = text
+            kind = text[:_ALIKE_CHARS]
+            alike[kind] += 1
+            if alike[kind] > _MOST_ALIKE and text not in spare:
+                spare[text] = found
+                continue
+            room -= cost
+            chosen.setdefault(group, {})[found.place] = text
             if len(found.line.text) > len(text):
                 long.append(found)
             if room < LEAST_LINE:
                 break
-        for found in long:
-            group = chosen[self._stretch[found.place[0]].subject]
-            more = len(found.line.text) - len(group[found.place])
-            if more <= room:
-                room -= more
-                group[found.place] = found.line.text
+        self._complete_lines(long, chosen, room)
         written = [_PATHS_HEADING, *sorted(paths)] if paths else []
-        for subject, group in sorted(chosen.items(), key=lambda pair: max(pair[1])):
-            written += self._write_group(subject, group)
+        for (subject, _), lines in sorted(chosen.items(), key=lambda pair: max(pair[1])):
+            written += self._write_group(subject, lines)
         return written
 
+    def _complete_lines(self, long: Sequence[_Candidate], chosen: _Groups, room: int) -> None:
+        """Quote lines whole of which only the beginning was chosen, as far as they fit."""
+        for found in long:
+            lines = chosen[self._find_group(found.place[0])]
+            more = len(found.line.text) - len(lines[found.place])
+            if more <= room:
+                room -= more
+                lines[found.place] = found.line.text
+
+    def _find_group(self, where: int) -> tuple[str, str]:
+        """Return the heading of a passage, and what else lines under one heading share.
+
+        That is nothing for a file, and the call or the entry for other texts, so that the number
+        in the heading is where they can be read.
+        """
+        found = self._groups.get(where)
+        if found is None:
+            passage = self._stretch[where]
+            subject = passage.subject
+            is_shared = subject is not passage.label or passage.entry_id <= 0
+            entry = "" if is_shared else passage.call_id or str(passage.entry_id)
+            found = self._groups[where] = subject, entry
+        return found
+
     def _write_group(self, subject: str, group: Mapping[tuple[int, int], str]) -> list[str]:
-        """Return a heading with the newest entry, and the lines that it does not say itself."""
+        """Return a heading, and the lines that it does not say itself.
+
+        The lines of a file may come from several entries: the heading has the newest.
+        """
         entry_id = self._stretch[max(group)[0]].entry_id
-        heading = f"#{entry_id} {subject}:" if entry_id > 0 else f"{subject}:"
-        return [heading, *(group[place] for place in sorted(group) if group[place] not in subject)]
+        heading = f"#{entry_id} {subject}" if entry_id > 0 else subject
+        lines = [group[place] for place in sorted(group) if group[place] not in subject]
+        return [f"{heading}:", *lines] if lines else [heading]
 
 
-def _is_told(line: str, told: str, words: frozenset[str]) -> bool:
-    """Return whether a text with these words contains a line.
+def _make_finder(told: str, *, lines: int) -> Callable[[str], bool]:
+    """Return a function that tells whether `told` contains a line; it is called for `lines`.
 
-    All words of the line but the first and the last must be among them, which few lines fulfil and
-    is much faster to check.
+    Most lines are not in it, and searching many of them would take long. A line that is consists
+    of pieces into which `told` is cut, except for its ends.
     """
-    return words.issuperset(line.split()[1:-1]) and line in told
+    if lines < _MANY:
+        return told.__contains__
+    pieces = {told[start : start + _PIECE] for start in range(0, len(told), _PIECE)}
+    starts = range(_PIECE)
+
+    def is_told(line: str) -> bool:
+        for start in [start for start in starts if line[start : start + _PIECE] in pieces]:
+            inner = range(start + _PIECE, len(line) - _PIECE + 1, _PIECE)
+            if all(line[place : place + _PIECE] in pieces for place in inner):
+                return line in told
+        return False
+
+    return is_told
 
 
 def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Candidate]:
@@ -156,7 +219,7 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
                     kind,
                     text in replaced,
                 )
-            else:
+            elif not seen.sources & kind:
                 seen.sources |= kind
         distance += len(passage.text) + 1
     return lines

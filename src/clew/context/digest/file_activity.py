@@ -54,15 +54,13 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
 def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
     """Yield each path that a step read or changed."""
     for step in steps:
-        for change in step.edits:
-            yield change.path
-        path, _ = step.file_read
-        if path:
-            yield path
+        yield from step.paths
 
 
 def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
-    return files.setdefault(path, FileActivity(path=path))
+    if path not in files:
+        files[path] = FileActivity(path=path)
+    return files[path]
 
 
 _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")
@@ -75,8 +73,10 @@ _PROJECT_DEPTH = 3
 def find_root(paths: Iterable[str]) -> str:
     """Return the folder that most of `paths` are inside, such as the project; empty if none.
 
-    Relative paths are relative to the working folder: if one also occurs as an absolute path,
-    that shows the folder. Otherwise it is the deepest folder of nearly all absolute paths.
+    Relative paths are relative to the working folder: if one also occurs as an absolute path, or
+    at least its first folder, that shows the working folder. If nothing shows it, there is none:
+    a relative path must not be taken for one of another folder. Without relative paths it is the
+    deepest folder of nearly all absolute paths.
     """
     known = list(dict.fromkeys(paths))
     relative = {path for path in known if not path.startswith(("/", "~", "$"))}
@@ -92,6 +92,10 @@ def find_root(paths: Iterable[str]) -> str:
             folder = folder.rpartition("/")[0]
     if shown.total():
         return shown.most_common(1)[0][0]
+    if relative:
+        tops = {path.partition("/")[0] for path in relative if "/" in path}
+        homes = [folder for folder in inside if any(f"{folder}/{top}" in inside for top in tops)]
+        return max(homes, key=lambda folder: (inside[folder], len(folder)), default="")
     for share, depth in ((1.0, _PROJECT_DEPTH), (_LEAST_SHARE, 2)):
         least = max(2, len(absolute) * share)
         root = max((folder for folder, n in inside.items() if n >= least), key=len, default="")

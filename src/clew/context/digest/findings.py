@@ -53,6 +53,8 @@ def list_statements(messages: Iterable[ItemProse]) -> list[Statement]:
     last_turn = prose[-1][1] if prose else 0
     for piece, turn in prose:
         distance -= len(piece.text)
+        if not piece.sentences:
+            continue
         age = _RECENCY * math.log1p(distance / 2_000)
         later = last_turn - turn
         for said in piece.sentences:

@@ -21,6 +21,8 @@ class Commit:
     subject: str
     branch: str
     entry_id: EntryId
+    paths: Sequence[str] = ()
+    """Files that were changed in the conversation and are in it, as far as that is known."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +42,10 @@ class GitState:
     """Merges, rebases, resets and the like, with their commands, oldest first."""
     uncommitted: dict[str, None] = field(default_factory=dict)
     """Files that were changed and not seen in a commit since."""
+    stashes: list[list[str]] = field(default_factory=list)
+    """Changed files of each `git stash` that was not seen to be restored."""
+    undone: dict[str, int] = field(default_factory=dict)
+    """Files whose changes `git` discarded, with the place of that step."""
     tracking: str = ""
     """What `git status` said last about the remote branch, quoted."""
     staged: list[str] = field(default_factory=list)
@@ -56,6 +62,7 @@ _TRACKING = re.compile(r"^Your branch (?:is|and) [^\n]*", re.MULTILINE)
 _PULL_REQUEST = re.compile(r"https://\S+/(?:pull|merge_requests|pullrequests)/\d+")
 _BRANCH = re.compile(r"^[\w./+@#-]+$")
 _CONFLICT = re.compile(r"^CONFLICT \([^)\n]*\): (?:Merge conflict in )?(\S+)", re.MULTILINE)
+_ANCESTOR = re.compile(r"(?:HEAD|@)(?:~(\d+)|([~^]*))")
 _COMBINES = frozenset({"merge", "rebase", "cherry-pick", "revert", "pull", "stash", "am"})
 _ENDS_CONFLICT = frozenset({"--abort", "--quit", "--continue", "--skip"})
 _HISTORY = frozenset(
@@ -111,7 +118,7 @@ def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
     elif verb == "push":
         _follow_push(state, step)
     elif verb in {"checkout", "switch", "restore"} and not step.failed:
-        _follow_checkout(state, step, rest)
+        _follow_checkout(state, step, words)
     elif verb == "status" and not step.failed:
         _follow_status(state, step)
     elif verb == "branch" and rest == ["--show-current"] and not step.failed:
@@ -122,6 +129,8 @@ def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
         failed = " (in a command that failed)" if several else " (failed)"
         failed = failed if step.failed else ""
         state.events.append((step.result_id, f"git {' '.join(words)}{failed}"))
+        if not step.failed:
+            _follow_history(state, step, verb, rest)
 
 
 def _follow_conflicts(state: GitState, step: ToolStep, verb: str, rest: Sequence[str]) -> None:
@@ -138,28 +147,86 @@ def _follow_conflicts(state: GitState, step: ToolStep, verb: str, rest: Sequence
 
 
 def _follow_commit(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
-    amended = "--amend" in rest
-    made = _COMMITTED.findall(step.output)
-    if not made:
+    if not _COMMITTED.search(step.output):
         return
-    for branch, short, subject in made:
+    staged = state.staged
+    whole = not staged or any(word in {"-A", "--all", ".", "-u", "*"} for word in staged)
+    whole = whole or any(word.startswith("-a") for word in rest)
+    paths = [path for path in state.uncommitted if whole or _is_staged(path, staged)]
+    _add_commits(state, step, paths, amended="--amend" in rest)
+    for path in paths:
+        del state.uncommitted[path]
+    staged.clear()
+
+
+def _add_commits(
+    state: GitState, step: ToolStep, paths: Sequence[str], *, amended: bool = False
+) -> None:
+    """Add the commits that the output of a command tells of, with these changed files."""
+    for branch, short, subject in _COMMITTED.findall(step.output):
         if short in {commit.hash for commit in state.commits}:
             continue
         if amended and state.commits:
-            state.commits.pop()
+            paths = [*state.commits.pop().paths, *paths]
             state.pushed = min(state.pushed, len(state.commits))
         state.commits.append(
-            Commit(hash=short, subject=subject.strip(), branch=branch, entry_id=step.result_id)
+            Commit(
+                hash=short,
+                subject=subject.strip(),
+                branch=branch,
+                entry_id=step.result_id,
+                paths=paths,
+            )
         )
         state.branch = state.branch if branch in {"detached", "HEAD"} else branch
-    whole = not state.staged or any(
-        word in {"-A", "--all", ".", "-u", "*"} for word in state.staged
-    )
-    if whole or any(word.startswith("-a") for word in rest):
-        state.uncommitted.clear()
-    for path in [path for path in state.uncommitted if _is_staged(path, state.staged)]:
-        del state.uncommitted[path]
+
+
+def _follow_history(state: GitState, step: ToolStep, verb: str, rest: Sequence[str]) -> None:
+    """Follow what a reset, a stash or a commit of `git` itself does to commits and changes."""
+    if verb == "reset":
+        _follow_reset(state, step, rest)
+    elif verb == "stash":
+        _follow_stash(state, step, rest)
+    else:
+        _add_commits(state, step, ())
+
+
+def _follow_reset(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    target = next((word for word in rest if not word.startswith("-")), "HEAD")
+    kept = _count_kept(state.commits, target)
+    for commit in state.commits[kept:]:
+        state.uncommitted.update(dict.fromkeys(commit.paths))
+    del state.commits[kept:]
+    state.pushed = min(state.pushed, kept)
     state.staged.clear()
+    if "--hard" in rest:
+        _discard(state, step, list(state.uncommitted))
+
+
+def _count_kept(commits: Sequence[Commit], target: str) -> int:
+    """Return how many of `commits` are left after a reset to `target`; all if that is unknown."""
+    back = _ANCESTOR.fullmatch(target)
+    if back is not None:
+        return max(0, len(commits) - int(back.group(1) or len(back.group(2) or "")))
+    same = (place for place, commit in enumerate(commits) if target.startswith(commit.hash[:7]))
+    return next(same, len(commits) - 1) + 1
+
+
+def _follow_stash(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    if rest[:1] in (["pop"], ["apply"]) and state.stashes:
+        state.uncommitted.update(dict.fromkeys(state.stashes[-1]))
+    if rest[:1] in (["pop"], ["drop"]) and state.stashes:
+        state.stashes.pop()
+    elif "Saved working directory" in step.output:
+        state.stashes.append(list(state.uncommitted))
+        state.uncommitted.clear()
+
+
+def _discard(state: GitState, step: ToolStep, paths: Sequence[str]) -> None:
+    """Note that the changes of these files are gone."""
+    for path in paths:
+        state.uncommitted.pop(path, None)
+        state.undone[path] = step.place
 
 
 def _follow_push(state: GitState, step: ToolStep) -> None:
@@ -169,7 +236,8 @@ def _follow_push(state: GitState, step: ToolStep) -> None:
         state.pushed, state.push_id, state.failed_push = len(state.commits), step.result_id, ""
 
 
-def _follow_checkout(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
+    rest = words[1:]
     switched = _SWITCHED.search(step.output)
     created = {"-b", "-B", "-c", "-C"}.intersection(rest)
     if switched:
@@ -177,9 +245,12 @@ def _follow_checkout(state: GitState, step: ToolStep, rest: Sequence[str]) -> No
     elif created:
         after = rest[rest.index(next(iter(created))) + 1 :]
         state.branch = after[0] if after else state.branch
-    else:
-        for path in [path for path in state.uncommitted if _is_staged(path, rest)]:
-            del state.uncommitted[path]
+    elif "--staged" not in rest and "-S" not in rest:
+        whole = "." in rest
+        paths = [path for path in state.uncommitted if whole or _is_staged(path, rest)]
+        if paths:
+            _discard(state, step, paths)
+            state.events.append((step.result_id, f"git {' '.join(words)}"))
 
 
 def _follow_status(state: GitState, step: ToolStep) -> None:

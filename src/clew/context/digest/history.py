@@ -98,16 +98,21 @@ class ItemText(Struct, gc=False):
     _passages: list[Passage] | None = None
     _labels: Sequence[str | None] = ()
     """What its results were labelled with, which depends on the calls that are read before it."""
+    _calls: Sequence[tuple[CallId, str]] = ()
+    """The labels of its calls."""
     _prose: ItemProse | None = None
 
     def split_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
         """Return the passages; `shown_by` is that of `read_passages`."""
-        answers = self.item.answers
-        labels = [shown_by.get(call_id) for call_id in answers] if answers else ()
+        item = self.item
+        labels = list(map(shown_by.get, item.answers)) if item.answers else ()
         if self._passages is None or labels != self._labels:
-            self._labels, self._passages = labels, list(read_passages(self.item, shown_by))
-        elif self.item.asks:
-            shown_by.update((p.call_id, p.label) for p in self._passages if p.source == CALLED)
+            made = read_passages(item, shown_by)
+            self._labels, self._passages = labels, made
+            if item.asks:
+                self._calls = [(one.call_id, one.label) for one in made if one.source == CALLED]
+        elif self._calls:
+            shown_by.update(self._calls)
         return self._passages
 
     def read_prose(self) -> ItemProse:

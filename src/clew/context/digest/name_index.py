@@ -2,14 +2,16 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
 from clew.context.digest.passages import (
     CALLED,
     Passage,
-    find_names,
+    collect_names,
     render_text,
     split_passages,
 )
@@ -19,8 +21,12 @@ from clew.core.ids import EntryId
 
 _MARKED = re.compile(r"[._\d]|[a-z][A-Z]")
 """What an identifier has and an ordinary word has not."""
+_VARIABLE = re.compile(r"[0-9a-f]{6,}|\d+")
+"""The part of a name that differs between many of the same kind, such as those of packed files."""
+_MOST_ALIKE = 4
+"""Names that differ in nothing else; more of them tell a reader little."""
 _RECENCY, _CALL_RECENCY, _OFTEN, _FILE = 0.45, 0.30, 0.35, 0.7
-_NEVER_CALLED = 10_000_000
+_NEVER_CALLED = math.log1p(10_000)
 
 
 _NAMES_PER_MARKER = 400
@@ -34,7 +40,7 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     """
     cleared = {marker.entry_id for marker in markers}
     kept = render_text(item for item in items if item.entry_id not in cleared)
-    seen = set(find_names(kept))
+    seen = collect_names(kept)
     added: dict[EntryId, str] = {}
     for item in reversed(items):
         if item.entry_id in cleared:
@@ -47,6 +53,11 @@ def add_names(items: Sequence[Item], markers: Sequence[Replacement]) -> tuple[Re
     )
 
 
+@lru_cache(maxsize=1 << 13)
+def _is_marked(name: str) -> bool:
+    return _MARKED.search(name) is not None
+
+
 class NameIndex:
     """The names of some passages, ranked once; any number of them can be chosen.
 
@@ -55,36 +66,33 @@ class NameIndex:
     """
 
     def __init__(self, stretch: Sequence[Passage]) -> None:
-        last: dict[str, int] = {}
-        called: dict[str, int] = {}
+        recency: dict[str, float] = {}
+        called: dict[str, float] = {}
         count: dict[str, int] = {}
         distance = 0
         for passage in reversed(stretch):
             distance += len(passage.text)
-            is_call = passage.source == CALLED
-            for name, times in passage.names.items():
+            names = passage.names
+            if not names:
+                continue
+            age = math.log1p(distance / 1_000)
+            for name, times in names.items():
                 if name in count:
                     count[name] += times
                 else:
-                    count[name], last[name] = times, distance
-                if is_call:
-                    called.setdefault(name, distance)
+                    count[name], recency[name] = times, age
+            if passage.source == CALLED:
+                for name in names:
+                    called.setdefault(name, age)
 
         def rank(name: str) -> float:
-            score = -_RECENCY * math.log1p(last[name] / 1_000)
-            score -= _CALL_RECENCY * math.log1p(called.get(name, _NEVER_CALLED) / 1_000)
+            score = -_RECENCY * recency[name]
+            score -= _CALL_RECENCY * called.get(name, _NEVER_CALLED)
             score += _OFTEN * math.log1p(count[name])
             return -(score + (_FILE if "." in name else 0.0))
 
-        self._ranked = sorted(
-            (
-                name
-                for name in count
-                if (_MARKED.search(name) and not name.isdecimal())
-                or (name in called and name.isdecimal())
-            ),
-            key=rank,
-        )
+        listed = [name for name in count if name in called or not name.isdecimal()]
+        self._ranked = sorted(filter(_is_marked, listed), key=rank)
         self.chars = sum(len(name) + 2 for name in self._ranked)
         """What all of them take, joined with a comma and a space."""
 
@@ -94,11 +102,21 @@ class NameIndex:
         Joined with a comma and a space they have at most `max_chars` characters.
         """
         chosen: list[str] = []
+        alike: Counter[str] = Counter()
         room = max_chars
         for name in self._ranked:
             if len(name) + 2 > room:
                 break
-            if name not in known:
+            if name not in known and _take_kind(name, alike):
                 chosen.append(name)
                 room -= len(name) + 2
         return chosen
+
+
+def _take_kind(name: str, alike: Counter[str]) -> bool:
+    """Count a name of its kind, and return whether there are few of them yet. A hash has none."""
+    kind = _VARIABLE.sub("0", name)
+    if kind in (name, "0"):
+        return True
+    alike[kind] += 1
+    return alike[kind] <= _MOST_ALIKE

@@ -1,7 +1,7 @@
 """Passages: the quotable text of messages, with its source, its lines and its names."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -26,6 +26,7 @@ LEAST_LINE = 24
 _PATH_PARTS = 2
 _NOT_IN_PATH = re.compile(r"[\s\"'`(<>={},;]")
 _any_json = JsonDecoder()
+_SUMMARY = ItemKind.SUMMARY
 
 SPOKEN, CALLED, SHOWN, PRINTED, FOUND = range(5)
 """Sources of text: a message; a call's arguments; a file or page that a tool read; the output
@@ -55,8 +56,10 @@ class Passage(Struct, kw_only=True, gc=False):
     """The call that it is a part of, if any."""
     replaced: frozenset[str] = frozenset()
     """Lines that an edit replaced, as `strip_line_number` returns them."""
-    _lines: list[Line] | None = None
-    _names: dict[str, int] | None = None
+    _lines: Sequence[Line] | None = None
+    _line_texts: Sequence[str] = ()
+    """Read without the lines."""
+    _names: Mapping[str, int] | None = None
 
     @property
     def subject(self) -> str:
@@ -65,18 +68,38 @@ class Passage(Struct, kw_only=True, gc=False):
         return subject if is_path(subject) else self.label
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> Sequence[Line]:
         """The lines that can be quoted, last first."""
         if self._lines is None:
-            self._lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else []
+            self._lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else ()
+            self._line_texts = ()
         return self._lines
 
     @property
-    def names(self) -> dict[str, int]:
+    def line_texts(self) -> Sequence[str]:
+        """The texts of `lines`, in another order; faster while the lines are not needed."""
+        if self._lines is not None:
+            return [line.text for line in self._lines]
+        if not self._line_texts and len(self.text) >= LEAST_LINE:
+            self._line_texts = _split_line_texts(self.text)
+        return self._line_texts
+
+    @property
+    def names(self) -> Mapping[str, int]:
         """The names in the text, in order, and how often each occurs."""
         if self._names is None:
-            self._names = count_names(self.text)
+            self._names = count_names(self.text) or _NO_NAMES
         return self._names
+
+
+_NO_NAMES: Mapping[str, int] = {}
+"""Shared, as most passages have none."""
+
+
+def _split_line_texts(text: str) -> list[str]:
+    stripped = [raw.strip() for raw in text.split("\n") if len(raw) >= LEAST_LINE]
+    lines = [strip_line_number(line) if line[:1].isdigit() else line for line in stripped]
+    return [line for line in lines if len(line) >= LEAST_LINE]
 
 
 def _split_lines(text: str) -> list[Line]:
@@ -108,28 +131,35 @@ def split_passages(items: Iterable[Item]) -> Iterator[Passage]:
         yield from read_passages(item, shown_by)
 
 
-def read_passages(item: Item, shown_by: dict[CallId, str]) -> Iterator[Passage]:
-    """Yield the passages of one item.
+def read_passages(item: Item, shown_by: dict[CallId, str]) -> list[Passage]:
+    """Return the passages of one item.
 
     `shown_by` has the labels of the calls before it; those of its own calls are added.
     """
     entry_id = item.entry_id
+    found: list[Passage] = []
     for part in item.message.parts:
         if type(part) is ToolResult:
-            label = shown_by.get(part.call_id, part.name)
-            source = _classify_tool(part.name)
-            yield Passage(
-                entry_id=entry_id, label=label, source=source, text=part.text, call_id=part.call_id
+            name, call_id = part.name, part.call_id
+            label = shown_by.get(call_id, name)
+            source = _classify_tool(name)
+            found.append(
+                Passage(
+                    entry_id=entry_id, label=label, source=source, text=part.text, call_id=call_id
+                )
             )
         elif type(part) is ToolCall:
-            yield _read_call(entry_id, part, shown_by)
-        elif type(part) is Text and item.kind is not ItemKind.SUMMARY:
+            found.append(_read_call(entry_id, part, shown_by))
+        elif type(part) is Text and item.kind is not _SUMMARY:
             role = str(item.message.role)
-            yield Passage(entry_id=entry_id, label=role, source=SPOKEN, text=part.text)
+            found.append(Passage(entry_id=entry_id, label=role, source=SPOKEN, text=part.text))
+    return found
 
 
 def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:
     values = _decode(call.arguments)
+    if isinstance(values, dict) and _classify_tool(call.name) == PRINTED:
+        values.pop("description", None)  # says the command again, in other words
     strings = _list_strings(values)
     label = shown_by[call.call_id] = f"{call.name} {_name_subject(strings)}".rstrip()
     return Passage(
@@ -235,7 +265,8 @@ def find_names(text: str) -> list[str]:
 def count_names(text: str) -> dict[str, int]:
     """Return what `find_names` finds, in order, and how often each occurs; much faster."""
     names: dict[str, int] = {}
-    for found in filter(None, map(_names_of, _split_tokens(text))):
+    tokens = text.encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
+    for found in filter(None, map(_names_of, tokens)):
         for name in found:
             names[name] = names.get(name, 0) + 1
     return names
@@ -243,21 +274,17 @@ def count_names(text: str) -> dict[str, int]:
 
 def collect_names(text: str) -> set[str]:
     """Return the names that `count_names` finds; faster where a text repeats its words."""
-    return set(chain.from_iterable(map(_names_of, set(_split_tokens(text)))))
+    tokens = text.encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
+    return set(chain.from_iterable(map(_names_of, set(tokens))))
 
 
-def _split_tokens(text: str) -> list[str]:
-    separated = text.encode("utf-8", "surrogatepass").translate(_SEPARATED)
-    return separated.decode("utf-8", "surrogatepass").split()
-
-
-class _TokenNames(dict[str, Sequence[str]]):
+class _TokenNames(dict[bytes, Sequence[str]]):
     """The names in each token, read once. Twice as fast as `lru_cache`, it forgets all at once."""
 
-    def __missing__(self, token: str) -> Sequence[str]:
+    def __missing__(self, token: bytes) -> Sequence[str]:
         if len(self) >= _MOST_TOKENS:
             self.clear()
-        self[token] = found = _read_token(token)
+        self[token] = found = _read_token(token.decode("utf-8", "surrogatepass"))
         return found
 
 
@@ -271,4 +298,4 @@ def _read_token(token: str) -> Sequence[str]:
         return ()
     if token.isascii() and token.isidentifier():
         return (token,) if len(token) >= _LEAST_IDENTIFIER or _HASH.fullmatch(token) else ()
-    return tuple(_NAME.findall(token))
+    return tuple(find_names(token))

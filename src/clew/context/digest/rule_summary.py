@@ -6,9 +6,9 @@ does not need goes to the excerpts.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter
 
 from msgspec import Struct
 
@@ -35,8 +35,9 @@ _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_BESIDE_NOTES = 0.25
-"""Findings and conclusions beside the notes of a model, which tell most of them already."""
+_BESIDE_NOTES, _MOST_BESIDE_NOTES = 0.4, 3_750
+"""Share and characters of findings, and of conclusions, beside the notes of a model, which tell
+many of them already."""
 _TURNS = 0.34
 _FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the third; where words are
@@ -46,15 +47,15 @@ _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
 """Characters that a request needs beside its words: its number and the user's name."""
-_MOST_NAMES_CHARS = 4_000
+_MOST_NAMES_CHARS = 3_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
 _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
 _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
+_USER = str(Role.USER)
 _FULL = 0.95
-_entry_id = attrgetter("entry_id")
 
 
 class Digest(Struct, frozen=True, kw_only=True):
@@ -143,20 +144,22 @@ def _prepare_work(
     """Return the writer of a digest of an agent's work."""
     recent = _take_newest(items, _REACH)
     leaving, visible_texts = history.read_texts(recent, staying)
-    stretch = [one for one in join_passages(leaving) if one.label != Role.USER]
+    stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
-    excerpts = Excerpts(stretch, known={line.text for one in shown for line in one.lines})
+    state = history.state.gather_state()
+    known_lines = set(chain.from_iterable(one.line_texts for one in shown))
+    changed = "\n".join(state.changed_files.lines)
+    excerpts = Excerpts(stretch, known=known_lines, told=changed)
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    state = history.state.gather_state()
-    changed = "\n".join(state.changed_files.lines)
     findings = rank_statements([text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
+    most_findings = _MOST_BESIDE_NOTES if beside[0] else _MOST_FINDINGS
     most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def write(max_chars: int) -> str:
@@ -164,7 +167,7 @@ def _prepare_work(
         room = max_chars - len(lines[0])
         lines += _write_turns(turns, earlier, room, told=told_share, most_words=most_words)
         room = max_chars - _measure(lines)
-        for_findings = int(told_share * min(room * _FINDINGS, _MOST_FINDINGS))
+        for_findings = int(min(told_share * room * _FINDINGS, most_findings))
         said = "\n".join(lines)
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
@@ -173,7 +176,7 @@ def _prepare_work(
         for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
         body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        quoted = excerpts.choose(max_chars=for_excerpts, told=f"{body}\n{changed}")
+        quoted = excerpts.choose(max_chars=for_excerpts, told=body)
         body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
         names = index.choose(max_chars=left, known=known_names | collect_names(body))
@@ -196,15 +199,13 @@ def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int],
 
 
 def _write_head(items: Sequence[Item]) -> str:
-    entries = list(map(_entry_id, items))
-    last = max(entries, default=0)
+    entries = sorted([item.entry_id for item in items])
+    last = entries[-1] if entries else 0
     count = pluralize(len(items), "earlier message")
     were = "was" if len(items) == 1 else "were"
     if last <= 0:
         return f"{count} {were} set aside."
-    first = min(entries)
-    if first <= 0:
-        first = min(entry_id for entry_id in entries if entry_id > 0)
+    first = entries[bisect_right(entries, 0)]
     return (
         f"{count} (#{first} to #{last}) {were} set aside. None is lost: each can be read back by "
         f"its number."

@@ -5,7 +5,7 @@ gone. A search without a match is an answer as well.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clew.context.cleared_results import MARKER
@@ -20,6 +20,8 @@ _VALUE_OPTIONS = frozenset({"-e", "-g", "-t", "-T", "-A", "-B", "-C", "-m", "--g
 _MATCH = re.compile(r"^(?:\./)?([^\s:]*[\w)\]]\.\w{1,8})(?:[:](\d+))?(?=:|$)", re.MULTILINE)
 _LINE = re.compile(r"^(\d+):", re.MULTILINE)
 _READ_CHARS = 30_000
+MOST_SEARCHES = 12
+"""Searches with results in several files that are worth listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +41,30 @@ class SearchResult:
         return len(self.files) == 1 and self.files[0][0] == self.where
 
 
-def list_searches(steps: Iterable[ToolStep]) -> list[SearchResult]:
-    """Return the last result of each search, newest first; searches in one file come last."""
+def list_searches(steps: Sequence[ToolStep]) -> list[SearchResult]:
+    """Return the last result of each search, newest first; searches in one file come last.
+
+    Once enough searches found something in several files, older ones are left out.
+    """
     found: dict[tuple[str, str], SearchResult] = {}
-    for step in steps:
+    room = MOST_SEARCHES
+    for step in reversed(steps):
         pattern, where = _find_search(step)
-        if not pattern or not step.ran:
+        if not pattern or (pattern, where) in found or not step.ran:
             continue
         output = step.output[:_READ_CHARS]
         if output.startswith(MARKER):
             continue
         files = _parse_matches(output, where)
         if files or _is_empty(step, output):
-            found.pop((pattern, where), None)
-            found[pattern, where] = SearchResult(
+            search = SearchResult(
                 entry_id=step.result_id, pattern=pattern, where=where, files=files
             )
-    newest = list(found.values())[::-1]
-    return sorted(newest, key=lambda search: search.is_local)
+            found[pattern, where] = search
+            room -= bool(files) and not search.is_local
+            if not room:
+                break
+    return sorted(found.values(), key=lambda search: search.is_local)
 
 
 def _find_search(step: ToolStep) -> tuple[str, str]:

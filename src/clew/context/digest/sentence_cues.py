@@ -28,7 +28,7 @@ _CUE_WORDS: dict[Topic, Sequence[tuple[float, str]]] = {
         ),
         (2.5, r"instead of|rather than|in favou?r of|the reason|reasons?:|why this|lean towards?"),
         (2.0, r"because|since (?:the|we|it|there)|therefore|that['’]s why|so that|due to"),
-        (1.5, r"should (?:not|only|never|always)|must|approach|recommend\w*|option [A-C1-3]"),
+        (1.5, r"should (?:not|only|never|always)|must|approach|recommend\w*|option [a-c1-3]"),
     ),
     Topic.FAILURE: (
         (
@@ -113,33 +113,37 @@ _UNSPACED_WORDS: dict[Topic, str] = {
 }
 """Cues of scripts in which words are not separated."""
 _CUES = {
-    topic: tuple(
-        (weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE))
-        for weight, words in cues
-    )
+    topic: tuple((weight, re.compile(rf"(?<![\w-])(?:{words})(?![\w-])")) for weight, words in cues)
     for topic, cues in _CUE_WORDS.items()
 }
 _FOREIGN_CUES = {
-    topic: ((_FOREIGN, re.compile(rf"\b(?:{words})\b|{_UNSPACED_WORDS[topic]}", re.IGNORECASE)),)
+    topic: ((_FOREIGN, re.compile(rf"\b(?:{words})\b|{_UNSPACED_WORDS[topic]}")),)
     for topic, words in _FOREIGN_WORDS.items()
 }
 _ANY_CUE = re.compile(
-    r"\b(?:" + "|".join(words for cues in _CUE_WORDS.values() for _, words in cues) + r")(?![\w-])",
-    re.IGNORECASE,
+    r"\b(?:" + "|".join(words for cues in _CUE_WORDS.values() for _, words in cues) + r")(?![\w-])"
 )
 _ANY_FOREIGN_CUE = re.compile(
     rf"\b(?:{'|'.join(_FOREIGN_WORDS.values())})\b|{'|'.join(_UNSPACED_WORDS.values())}"
 )
-"""Of a text in lower case, which is faster."""
+"""Cues are sought in lower case, which is much faster than an expression that ignores case."""
 _QUESTION = 3.0
 _NARRATION = re.compile(
     r"^(?:(?:now|ok(?:ay)?|good|great|perfect|next|first|then|so|yes)\b[,.!:]? (?:- )?)*"
     r"(?:let me|let['’]?s|i['’]ll|i will|i['’]m (?:going|using)|i am going|i (?:need|want) to"
     r"|i should|i would|i can see|i see|now|need to|running|check(?:ing)?|looking|reading"
-    r"|searching|if you (?:want|like|prefer)|if useful)\b",
+    r"|searching|if you (?:want|like|prefer)|if useful|the task is|the user (?:wants|asks|asked"
+    r"|is asking|would like))\b",
     re.IGNORECASE,
 )
-_INTENTION = re.compile(r"\b(?:i['’]ll|let me|i will)\b", re.IGNORECASE)
+_STATEMENT = re.compile(r" := |[!=]= nil\b|\) \{$|\);$|^\}|=> \{$|^(?:if|for|return) .*[({]$")
+"""What a line of code has that was not marked as one, and a sentence has not."""
+_GUESS = re.compile(
+    r"\b(?:likely|might|may be|maybe|perhaps|probably|presumably|i suspect|i think|i guess"
+    r"|could be|seems?|not sure|what if|hmm|wait)\b"
+)
+_GUESS_COST = 1.5
+_INTENTION = re.compile(r"\b(?:i['’]ll|let me|i will)\b")
 _INTENTION_COST = 2.0
 _CODE = re.compile(r"`[^`\n]*`")
 _NAME = re.compile(
@@ -176,7 +180,7 @@ def is_narration(sentence: str) -> bool:
 
 
 def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] | None:
-    """Return the topic of a sentence and how much it says, or None if it only narrates.
+    """Return the topic of a sentence and how much it says, or None if it only narrates or is code.
 
     Args:
         sentence: A sentence or a list item.
@@ -186,13 +190,15 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
         return Topic.OPEN, _QUESTION
     if is_narration(sentence):
         return None
+    prose, lead = _CODE.sub("", sentence.lower()), _CODE.sub("", lead.lower())
+    if _STATEMENT.search(prose):
+        return None
     names = len(_NAME.findall(sentence))
-    prose, lead = _CODE.sub("", sentence), _CODE.sub("", lead)
     cues: Mapping[Topic, Sequence[tuple[float, re.Pattern[str]]]] = _CUES
     if not (_ANY_CUE.search(prose) or _ANY_CUE.search(lead)):
         cues = _FOREIGN_CUES
-    if cues is _FOREIGN_CUES and not _ANY_FOREIGN_CUE.search(prose.lower()):
-        tells = names and len(_NAME.sub("", prose).split()) >= _LEAST_WORDS
+    if cues is _FOREIGN_CUES and not _ANY_FOREIGN_CUE.search(prose):
+        tells = names and len(_NAME.sub("", _CODE.sub("", sentence)).split()) >= _LEAST_WORDS
         return (Topic.DISCOVERY, 0.5 * min(names, _MOST_NAMES)) if tells else None
     weight, topic = max((_weigh(cues[topic], prose), topic) for topic in Topic)
     introduced, heading = max((_weigh(cues[topic], lead), topic) for topic in Topic)
@@ -200,7 +206,8 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
         weight, topic = max(weight, introduced + 0.5), heading
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
     score += _VALUE_WORTH * min(len(_VALUE.findall(sentence)), _MOST_VALUES)
-    score -= _INTENTION_COST if _INTENTION.search(sentence) else 0.0
+    score -= _INTENTION_COST if _INTENTION.search(prose) else 0.0
+    score -= _GUESS_COST if _GUESS.search(prose) else 0.0
     return topic, score - 0.0025 * max(0, len(sentence) - _USUAL_CHARS)
 
 

@@ -1,7 +1,6 @@
 """Shell commands: split into simple commands and words, as far as reading them needs it."""
 
 import re
-import shlex
 
 _COMMAND_CHARS = 20_000
 """Characters of a command that are read; what is longer writes a file."""
@@ -16,6 +15,11 @@ _PREFIX = re.compile(
 )
 _PROGRAM = re.compile(r"^(?:\S*/)?([\w.+-]+)(?=\s|$)")
 _HIDDEN = re.compile(r"\x00(\d+)\x00")
+_WORD_PART = r"[^ \t\r\n\"'\\]++|\\.|'[^']*+'|\"(?:[^\"\\]|\\.)*+\""
+_WORD = re.compile(rf"[ \t\r\n]++|(?:{_WORD_PART})++", re.DOTALL)
+_QUOTATION = re.compile(r"\\(.)|'([^']*+)'|\"((?:[^\"\\]|\\.)*+)\"", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\"\\])")
+_BLANK = " \t\r\n"
 
 
 def split_command(command: str) -> list[tuple[str, bool]]:
@@ -27,7 +31,9 @@ def split_command(command: str) -> list[tuple[str, bool]]:
         return f"\x00{len(hidden) - 1}\x00"
 
     command = command[:_COMMAND_CHARS].replace("\\\n", " ")
-    masked = _QUOTED.sub(hide, _drop_heredocs(command))
+    masked = _drop_heredocs(command)
+    if "'" in masked or '"' in masked:
+        masked = _QUOTED.sub(hide, masked)
     pieces = _SEPARATOR.split(masked)
     parts: list[tuple[str, bool]] = []
     for place in range(0, len(pieces), 2):
@@ -58,16 +64,26 @@ def _drop_heredocs(command: str) -> str:
 def strip_prefixes(part: str) -> str:
     """Return a simple command without redirections, variables, `timeout`, `npx` and the like."""
     part = (_REDIRECTION.sub("", part) if ">" in part else part).strip()
-    while (shorter := _PREFIX.sub("", part, count=1)) != part:
-        part = shorter
-    return _PROGRAM.sub(r"\1", part, count=1)
+    while prefix := _PREFIX.match(part):
+        part = part[prefix.end() :]
+    program = _PROGRAM.match(part)
+    return program[1] + part[program.end() :] if program else part
 
 
 def split_words(part: str) -> list[str]:
-    """Split a simple command into its words, without quotes where they are closed."""
+    """Split a simple command into its words, without quotes where they are closed.
+
+    The words are those of `shlex.split`, which takes much longer.
+    """
     if not any(mark in part for mark in "\"'\\"):
         return part.split()
-    try:
-        return shlex.split(part)
-    except ValueError:
+    pieces = _WORD.findall(part)
+    if sum(map(len, pieces)) < len(part):
         return part.split()
+    return [_QUOTATION.sub(_unquote, piece) for piece in pieces if piece[0] not in _BLANK]
+
+
+def _unquote(found: re.Match[str]) -> str:
+    if found[3] is not None:
+        return _ESCAPED.sub(r"\1", found[3])
+    return found[1] if found[2] is None else found[2]

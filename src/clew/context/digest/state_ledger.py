@@ -20,7 +20,7 @@ from clew.context.digest.file_activity import (
     shorten_path,
 )
 from clew.context.digest.git_state import GitState, follow_repository
-from clew.context.digest.search_results import SearchResult, list_searches
+from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
 from clew.context.digest.sections import TextSection, fill_sections
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
@@ -61,7 +61,7 @@ class StateLedger:
     running: Sequence[tuple[EntryId, str]]
     """Background jobs that were not seen to end, with the entry of their start."""
     searches: Sequence[SearchResult]
-    """Newest first; searches in one file come last."""
+    """The newest ones first; searches in one file come last."""
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
 
@@ -115,20 +115,23 @@ class StateLog:
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
         self.steps.extend(items)
-        last = -1
         for place, item in enumerate(items):
-            if item.kind is _ASSISTANT:
-                last = place
-            elif (
-                not item.answers or len(item.answers) < len(item.message.parts)
-            ) and is_interruption(item.message.text):
-                answer = self._last if last < 0 else (self._length + last, items[last])
+            if item.kind is _ASSISTANT or 0 < len(item.answers) == len(item.message.parts):
+                continue
+            if is_interruption(item.message.text):
+                answer = self._find_answer(items[:place])
                 if answer is not None:
                     interruption = self._length + place, item.entry_id, *answer
                     self._interruptions.append(interruption)
-        if last >= 0:
-            self._last = self._length + last, items[last]
+        self._last = self._find_answer(items)
         self._length += len(items)
+
+    def _find_answer(self, items: Sequence[Item]) -> tuple[int, Item] | None:
+        """Return the last answer of the model after `items`, with its place."""
+        for place in range(len(items) - 1, -1, -1):
+            if items[place].kind is _ASSISTANT:
+                return self._length + place, items[place]
+        return self._last
 
     def gather_state(self) -> StateLedger:
         """Compute the state so far; see the function of that name."""
@@ -213,10 +216,9 @@ def _list_commands(newest_first: Iterable[ToolStep]) -> list[tuple[EntryId, str]
 
 _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
-_EDITED_SINCE = 3
+_EDITED_SINCE, _FIXED = 3, 4
 _UNCOMMITTED = 8
 _MOST_CONFLICT = 120
-_MOST_SEARCHES = 12
 _SHARES = {
     "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
     "changed": 5.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
@@ -262,7 +264,7 @@ def _make_look_sections(state: StateLedger) -> Iterator[TextSection]:
     heading = f"Files read{_name_root(state)}:"
     yield TextSection(heading, _write_read(state), _SHARES["read"])
     wide = [search for search in state.searches if not search.is_local]
-    useful = sorted(wide, key=lambda search: not search.files)[:_MOST_SEARCHES]
+    useful = sorted(wide, key=lambda search: not search.files)[:MOST_SEARCHES]
     searches = [_write_search(search, state.root) for search in useful]
     yield TextSection("Searches:", searches, _SHARES["searches"])
     commands = [f"- {one_line(text, _MOST_COMMAND)}" for _, text in state.commands]
@@ -292,6 +294,9 @@ def _write_git(state: StateLedger) -> Iterator[str]:
         yield f"- changed and not seen in a commit: {_join_some(paths, _UNCOMMITTED)}"
     elif git.commits:
         yield "- no changes since the last commit"
+    for stashed in git.stashes:
+        names = [shorten_path(path, state.root) for path in stashed]
+        yield f"- in the stash: {_join_some(names, _UNCOMMITTED) or 'changes'}"
     yield from _write_pushes(git)
     for place in range(len(git.commits) - 1, -1, -1):
         commit = git.commits[place]
@@ -326,7 +331,8 @@ def _write_checks(state: StateLedger) -> list[str]:
         key=lambda file: -file.changed_at,
     )
     for run in state.checks:
-        detail = f" ({run.detail})" if run.detail else ""
+        fixed = f"; fixed: {_join_some(run.fixed, _FIXED)}" if run.fixed else ""
+        detail = f" ({run.detail}{fixed})" if run.detail else ""
         edited = [file.path for file in changed if file.changed_at > run.place]
         since = "; no edits since" if changed else ""
         if edited:
@@ -356,10 +362,12 @@ def _write_refusal(refusal: Refusal) -> str:
 def _write_changed(state: StateLedger, root: str) -> list[str]:
     changed = [file for file in state.files if file.changed_at >= 0]
     changed.sort(key=lambda file: -file.changed_at)
+    undone = {shorten_path(path, state.root): place for path, place in state.git.undone.items()}
     lines = []
     for file in changed:
         facts = [pluralize(file.edits, "edit")] if file.edits else []
         facts += ["created"] * (file.created and not file.deleted) + ["deleted"] * file.deleted
+        facts += ["undone with git"] * (undone.get(file.path, -1) > file.changed_at)
         facts += [f"last #{file.entry_id}"] if file.entry_id > 0 else []
         path = f"{root}/{file.path}" if root and _is_inside(file.path, root) else file.path
         lines.append(f"- {path} ({', '.join(facts)})")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from clew.context.digest.tool_steps import ToolStep, is_read_tool
 from clew.context.items import Item, ItemKind
-from clew.core.ids import CallId, EntryId
+from clew.core.ids import NO_ENTRY, CallId, EntryId
 from clew.core.messages import Message, Role, ToolCall, ToolResult
 
 _USER_COMMAND = re.compile(r"<bash-input>(.{0,2000}?)</bash-input>", re.DOTALL)
@@ -63,17 +63,14 @@ class StepLog:
 
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
+        answers = self._answers
         for place, item in enumerate(items, start=self._length):
             if item.answers:
                 for call_id in item.answers:
-                    self._answers[call_id] = item
+                    answers[call_id] = item
             if item.asks:
-                for part in item.message.parts:
-                    if type(part) is ToolCall:
-                        calls = self._reads if is_read_tool(part.name) else self._calls
-                        calls.append((self._count, place, item.entry_id, part))
-                        self._count += 1
-            elif not item.answers and item.kind is _USER and "<" in (text := item.message.text):
+                self._add_calls(place, item)
+            elif item.kind is _USER and not item.answers and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
 
@@ -83,6 +80,13 @@ class StepLog:
         reads = self._reads[bisect_left(self._reads, since, key=_place) :]
         steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
         return _join_polls(steps, self._ended)
+
+    def _add_calls(self, place: int, item: Item) -> None:
+        for part in item.message.parts:
+            if type(part) is ToolCall:
+                calls = self._reads if is_read_tool(part.name) else self._calls
+                calls.append((self._count, place, item.entry_id, part))
+                self._count += 1
 
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""
@@ -105,11 +109,17 @@ class StepLog:
         made = self._steps.get(number)
         if made is not None and made[0] is answer:
             return made[1]
+        result = None if answer is None else _find_result(answer, call.call_id)
         step = ToolStep(
-            place=place, entry_id=entry_id, name=call.name.lower(), encoded=call.arguments
+            place=place,
+            entry_id=entry_id,
+            name=call.name.lower(),
+            encoded=call.arguments,
+            result="" if result is None else result.text,
+            result_id=NO_ENTRY if answer is None else answer.entry_id,
+            failed=result is not None and result.failed,
+            answered=result is not None,
         )
-        if answer is not None:
-            step = _add_result(step, answer, call.call_id)
         self._steps[number] = answer, step
         return step
 
@@ -120,9 +130,14 @@ def _make_answer(entry_id: EntryId, call_id: CallId, text: str, *, failed: bool 
     return Item.of(entry_id, Message(role=Role.TOOL, parts=(result,)))
 
 
+def _find_result(answer: Item, call_id: CallId) -> ToolResult:
+    """Return the result of a call; the last one counts if there are several."""
+    return [one for one in answer.message.results if one.call_id == call_id][-1]
+
+
 def _add_result(step: ToolStep, answer: Item, call_id: CallId) -> ToolStep:
-    """Return `step` with the result of a call; the last one counts if there are several."""
-    result = [one for one in answer.message.results if one.call_id == call_id][-1]
+    """Return `step` with the result of a call."""
+    result = _find_result(answer, call_id)
     return replace(
         step,
         result=result.text,

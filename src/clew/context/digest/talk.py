@@ -1,36 +1,32 @@
-"""The digest of a plain conversation: its beginning, rules, the newest talk, and what stands out.
+"""The digest of a plain conversation: its beginning, rules, and the remarks that say most.
 
-How much of the room is for the newest talk depends on the conversation. Talk about one piece of
-work moves on: what comes up again was last said a moment ago. A chat of many visits returns to
-what was said long before. So the returns so far are counted, and the longer they reach back, the
-more room older remarks get.
+All of the user's words stay where they leave enough room for answers. Otherwise the user's
+messages compete with those of the model: what is asked later may be anything that was said.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from clew.context.digest.remarks import (
     Remark,
     choose_remarks,
     list_remarks,
+    measure_rarity,
     render_remarks,
-    take_newest,
 )
 from clew.context.digest.user_words import is_rule
 from clew.context.items import Item
 from clew.core.text import truncate_middle
 
-_MOST_WORDS = 0.80
-"""Share of the room that the user's words may take, so that answers get the rest."""
-_NEWEST_ANSWERS = 0.85
-"""Share of the newest answers in what all words of the user leave."""
-_RULES, _LEAST_RULES = 1 / 3, 0.05
-"""Shares of the first task and the rules: in the room of older remarks, and at least in all."""
+_FAIR_WORDS, _MOST_WORDS = 0.25, 0.80
+"""Shares of the room that all of the user's words may take; the second where they are to be
+kept. The rest is for answers."""
+_ANCHORS = 0.10
+"""Share of the first task and the rules, where not all of the user's words fit."""
+_LAST = 1 / 2
+"""Most that the last message may take, which the next one continues."""
 _LEAST_TASK, _LEAST_QUOTE = 20, 160
 """Bytes of a request that is more than a greeting; characters that are quoted of the first."""
-_RARE = 3
-"""A word that more remarks have is no sign of what they are about."""
 
 
 def prepare_talk(items: Sequence[Item], *, keep_words: bool = False) -> Callable[[int], str]:
@@ -40,78 +36,50 @@ def prepare_talk(items: Sequence[Item], *, keep_words: bool = False) -> Callable
         items: The messages of the conversation.
         keep_words: The user's words may take most of the room, if all of them fit into it.
     """
-    whole = list_remarks(items, split_user=False)
-    pieces = list_remarks(items)
-    need = sum(one.chars for one in whole if one.role == "user")
-    returns = list(_list_returns(whole))
+    messages = list_remarks(items)
+    rarity = measure_rarity(messages)
+    need = sum(one.chars for one in messages if one.role == "user")
+    most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def write(room: int) -> str:
-        newest_share = _share_of_newest(returns, room)
-        fits = need <= room * (_MOST_WORDS if keep_words else 1 - newest_share)
-        remarks: Sequence[Remark] = whole if fits else pieces
-        if fits:
-            said = [place for place, one in enumerate(remarks) if one.role == "user"]
-            taken, for_newest = need, (room - need) * _NEWEST_ANSWERS
+        remarks: Sequence[Remark] = messages
+        if need <= room * most_words:
+            said = [place for place, one in enumerate(messages) if one.role == "user"]
         else:
-            share = max((1 - newest_share) * _RULES, _LEAST_RULES)
-            remarks, said = _choose_anchors(remarks, int(room * share))
-            taken = sum(remarks[place].chars for place in said)
-            for_newest = min(room * newest_share, room - taken)
-        spare = room - taken - for_newest
-        newest = take_newest(remarks, max_chars=int(for_newest), spare=int(spare), taken=said)
-        chosen = choose_remarks(remarks, max_chars=room, chosen=[*said, *newest])
-        return render_remarks(remarks, chosen)
+            remarks, said = _choose_anchors(messages, int(room * _ANCHORS))
+        taken = sum(remarks[place].chars for place in said)
+        if remarks and remarks[-1].chars <= min(room * _LAST, room - taken):
+            said.append(len(remarks) - 1)
+        return render_remarks(choose_remarks(remarks, rarity, max_chars=room, chosen=said))
 
     return write
-
-
-def _list_returns(remarks: Sequence[Remark]) -> Iterator[tuple[int, int]]:
-    """Yield how far each return of a rare word reaches back, and the characters before it."""
-    spread = Counter(word for remark in remarks for word in remark.words)
-    last: dict[str, int] = {}
-    position = 0
-    for remark in remarks:
-        position += len(remark.text)
-        for word in remark.words:
-            if 1 < spread[word] <= _RARE:
-                if word in last:
-                    yield position - last[word], position
-                last[word] = position
-
-
-def _share_of_newest(returns: Sequence[tuple[int, int]], room: int) -> float:
-    """Return the share of the newest talk in a room of that many characters.
-
-    It is the share of returns that reach back less than `room`, of those that could reach farther.
-    """
-    reach = [back for back, position in returns if position > room]
-    return sum(back <= room for back in reach) / len(reach) if reach else 1.0
 
 
 def _choose_anchors(remarks: Sequence[Remark], room: int) -> tuple[Sequence[Remark], list[int]]:
     """Choose the first task, and rules from the newest on, that fit into `room` characters.
 
-    Returns the remarks, in which the first task is truncated if it is longer than that, and the
-    places of those chosen.
+    Returns the remarks, and the places of those chosen. A first task that is too long is there
+    in parts, and the first part is chosen, truncated if need be.
     """
-    said = [place for place, one in enumerate(remarks) if one.role == "user"]
-    task = next(
-        (
-            place
-            for place in said
-            if len(remarks[place].text.encode(errors="replace")) >= _LEAST_TASK
-        ),
-        None,
-    )
+    task = next((place for place, one in enumerate(remarks) if _is_task(one)), None)
     if task is None:
         return remarks, []
-    short = truncate_middle(remarks[task].text, max(room // 2, _LEAST_QUOTE))
-    remarks = [*remarks[:task], replace(remarks[task], text=short), *remarks[task + 1 :]]
+    quote = max(room // 2, _LEAST_QUOTE)
+    whole = remarks[task]
+    first, *others = whole.parts if len(whole.text) > quote else [whole]
+    first = replace(first, text=truncate_middle(first.text, quote))
+    remarks = [*remarks[:task], first, *others, *remarks[task + 1 :]]
     chosen = [task]
-    room -= remarks[task].chars
-    for place in reversed(said):
-        cost = remarks[place].chars
-        if place != task and cost <= room and is_rule(remarks[place].text):
+    room -= first.chars
+    for place in range(len(remarks) - 1, -1, -1):
+        one = remarks[place]
+        if place != task and one.role == "user" and one.chars <= room and is_rule(one.text):
             chosen.append(place)
-            room -= cost
+            room -= one.chars
     return remarks, chosen
+
+
+def _is_task(remark: Remark) -> bool:
+    """Return whether a remark is a request of the user that is more than a greeting."""
+    size = len(remark.text.encode(errors="replace"))
+    return remark.role == "user" and size >= _LEAST_TASK

@@ -97,13 +97,11 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         except msgspec.DecodeError:
             return {}
 
-    @property
+    @lazy_property
     def command(self) -> str:
         """The shell command, or an empty string if this is no shell call."""
-        return self._shell_command if self.name in _SHELLS else ""
-
-    @lazy_property
-    def _shell_command(self) -> str:
+        if self.name not in _SHELLS:
+            return ""
         found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
         if isinstance(found, list):
             words = [str(word) for word in found]
@@ -167,6 +165,12 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         """
         return ("", "") if self.failed or not self.answered else _find_read(self)
 
+    @lazy_property
+    def paths(self) -> tuple[str, ...]:
+        """Each path that the step changed or read."""
+        path, _ = self.file_read
+        return (*[change.path for change in self.edits], *([path] if path else ()))
+
     @property
     def changes(self) -> bool:
         """True if the call writes or edits one file."""
@@ -226,7 +230,7 @@ def may_quote_user(name: str) -> bool:
 _PATCH_FILE = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
-_HEREDOC = re.compile(r"^.*\b(?:cat|tee)\b.*<<.*$", re.MULTILINE)
+_HEREDOC = re.compile(r"\b(?:cat|tee)\b.*<<")
 _HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
 _EDITED_BY_SHELL = re.compile(r"\b(?:sed[ \t]+-i|perl[ \t]+-p?i\S*)\b([^\n|;&]*)")
 _REMOVED_BY_SHELL = re.compile(
@@ -258,13 +262,14 @@ def _list_shell_edits(command: str) -> list[FileEdit]:
     command = command[:_COMMAND_CHARS]
     found = [
         FileEdit(path, "write")
-        for line in (_HEREDOC.findall(command) if "<<" in command else ())
+        for line in (command.split("\n") if "<<" in command else ())
+        if "<<" in line and _HEREDOC.search(line)
         for path in _HEREDOC_TARGET.findall(line)
     ]
-    for rest in _EDITED_BY_SHELL.findall(command) if "sed" in command or "perl" in command else ():
+    for rest in _EDITED_BY_SHELL.findall(command) if "-i" in command or "-pi" in command else ():
         words = [word for word in rest.split() if _is_plain_path(word)]
         found += [FileEdit(words[-1], "edit")] if words else []
-    for rest in _REMOVED_BY_SHELL.findall(command) if "rm" in command else ():
+    for rest in _REMOVED_BY_SHELL.findall(command) if "rm " in command or "rm\t" in command else ():
         found += [FileEdit(word, "delete") for word in rest.split() if _is_plain_path(word)]
     return [change for change in found if not change.path.startswith("/dev/")]
 

@@ -98,10 +98,11 @@ class TurnLog:
 
     def extend(self, items: Iterable[Item]) -> None:
         """Continue the conversation."""
+        answers = self._answers
         for item in items:
             kind = item.kind
             if kind is _ASSISTANT:
-                self._answers.append(item)
+                answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
                     if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
@@ -123,7 +124,7 @@ class TurnLog:
     def _add_message(self, item: Item) -> None:
         turns, text, parts = self._turns, item.message.text, item.message.parts
         request = find_request(text)
-        images = sum(isinstance(part, Image | File) for part in parts) if len(parts) > 1 else 0
+        images = sum([isinstance(part, Image | File) for part in parts]) if len(parts) > 1 else 0
         if turns and is_interruption(text):
             turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
         if not request and not images:
@@ -238,6 +239,8 @@ _LEAST_PIECE = 12
 _LEAST_TASK = 20
 """Bytes of a request that is more than a greeting."""
 _LEAST_ANSWER, _MOST_CONCLUSION = 20, 1_200
+_SHORT_REPLY = 40
+"""Characters of a reply that depends on what was asked before it."""
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
@@ -255,9 +258,9 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     them and gives their entries.
     """
     limits = _limit_requests(turns, max_chars)
-    kept = [place for place, limit in enumerate(limits) if limit]
-    quoted = [turns[place] for place in kept]
-    requests = [_write_request(turns[place], limits[place]) for place in kept]
+    kept = [(turn, limit) for turn, limit in zip(turns, limits, strict=True) if limit]
+    quoted = [turn for turn, _ in kept]
+    requests = [turn.request_head + _cut_request(turn, limit) for turn, limit in kept]
     omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
     room = max_chars - sum(map(len, requests)) - len(requests) - len(omission)
     answers = _quote_answers(quoted, room)
@@ -270,15 +273,22 @@ def _write_pairs(requests: Sequence[tuple[str, Turn]], answers: Sequence[str]) -
     """Yield requests and answers; a request that was repeated at once is written once."""
     times = 1
     for place, (line, turn) in enumerate(requests):
-        said = line.removeprefix(turn.request_head)
-        rest = requests[place + 1 : place + 2]
-        again = rest and rest[0][0] == rest[0][1].request_head + said
-        if again and said == turn.request and not answers[place] and not turn.images:
+        answer = answers[place]
+        if not answer and not turn.images and _is_repeated(requests[place : place + 2]):
             times += 1
             continue
         yield f"{line} ({times} times)" if times > 1 else line
         times = 1
-        yield answers[place]
+        yield answer
+
+
+def _is_repeated(requests: Sequence[tuple[str, Turn]]) -> bool:
+    """Return whether the second of two requests is the first one again, which is written whole."""
+    if len(requests) < 2:
+        return False
+    (line, turn), (following, later) = requests
+    said = turn.request
+    return line == turn.request_head + said and following == later.request_head + said
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
@@ -338,25 +348,32 @@ def _order_by_importance(turns: Sequence[Turn]) -> list[int]:
     return list(dict.fromkeys(order))
 
 
-def _write_request(turn: Turn, limit: int) -> str:
-    if len(turn.request) <= limit:
-        return turn.request_head + turn.request
-    return turn.request_head + _cut_middle(turn.request, limit, turn.entry_id)
-
-
-def _cut_middle(text: str, limit: int, entry_id: EntryId) -> str:
-    where = f"; #{entry_id} has them" if entry_id > 0 else ""
+def _cut_request(turn: Turn, limit: int) -> str:
+    text = turn.request
+    if len(text) <= limit:
+        return text
+    where = f"; #{turn.entry_id} has them" if turn.entry_id > 0 else ""
     mark = f" … {len(text):,} characters{where} … "
     room = limit - len(mark)
     if room < 20:
-        return text[:limit]
+        return f"{text[: limit - 1]}…"
     head = room * 2 // 3
     return text[:head] + mark + text[len(text) - (room - head) :]
 
 
 def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
-    """Quote the conclusions in at most `room` characters with newlines; newest have priority."""
-    wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    """Quote the conclusions in at most `room` characters with newlines.
+
+    The newest come first, then those that a short reply follows: `yes` or `the second one` says
+    nothing without the question.
+    """
+    newest_first = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
+    replied = [
+        place
+        for place in newest_first
+        if place + 1 < len(turns) and len(turns[place + 1].request) <= _SHORT_REPLY
+    ]
+    wanted = list(dict.fromkeys([*newest_first[:2], *replied, *newest_first]))
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
         if room < _LEAST_ANSWER:

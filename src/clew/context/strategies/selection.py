@@ -186,13 +186,21 @@ def set_aside(
     replaced = shorten_items(staying, view.pinned, room=room, only_results=not budget.is_hard)
     if not dropped and not replaced:
         return Stuck(why="every message is recent, pinned or the current request")
-    return Reduce(
+    plan = Reduce(
         dropped=dropped,
         replaced=replaced,
         wording=wording,
         summary_model=summary_model,
         why=f"the last {len(view.items) - cut} messages and the user's words are kept",
     )
+    if not _splits_entry(view.items, cut):
+        plan.know_staying(view, staying)
+    return plan
+
+
+def _splits_entry(items: Items, cut: int) -> bool:
+    """Return whether a cut separates messages that one entry inserted; all of them leave."""
+    return 0 < cut < len(items) and items[cut - 1].entry_id == items[cut].entry_id
 
 
 def is_reached(used: int, *limits: int | None) -> bool:

@@ -67,7 +67,7 @@ class Tiered(Struct, frozen=True, kw_only=True):
                 break
             changes.append(make_marker(items[place]))
             left -= items[place].units - text_units(changes[-1].text)
-        if not least <= left <= budget.limit * _ENOUGH:
+        if not changes or not least <= left <= budget.limit * _ENOUGH:
             return ()
         # The parts of a digest are slow to import, and few sessions reach this place.
         from clew.context.digest.name_index import add_names  # noqa: PLC0415

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from clew.context.reasoning import ReasoningPolicy, ReasoningReader, adapt_message
@@ -23,8 +23,14 @@ OVERHEAD = 600
 
 F = TypeVar("F")
 _Key: TypeAlias = tuple[ReasoningPolicy, bool, frozenset[str]]
-_Entry: TypeAlias = tuple[Message, F, int]
 _object = JsonDecoder(dict[str, Any])
+
+
+class _Entry(Struct, Generic[F], frozen=True, gc=False):
+    message: Message
+    """A reference keeps its id from being reused."""
+    fragment: F
+    size: int
 
 
 class MessageCache(Generic[F]):
@@ -78,7 +84,7 @@ class MessageCache(Generic[F]):
         ]
         while self._size > self._limit:
             self._evict()
-        return [fragment for _, fragment, _ in found]
+        return [entry.fragment for entry in found]
 
     def prepare(self, message: Message, request: Request) -> Message:
         """Return `message` without anything that the model of `request` cannot take."""
@@ -94,8 +100,7 @@ class MessageCache(Generic[F]):
     ) -> _Entry[F]:
         prepared = _drop_loads(self.prepare(message, request), loadable)
         fragment, size = self._encode_message(prepared)
-        # A reference to the message keeps its id from being reused.
-        entry = cached[id(message)] = message, fragment, size + OVERHEAD
+        entry = cached[id(message)] = _Entry(message, fragment, size + OVERHEAD)
         self._size += size + OVERHEAD
         return entry
 
@@ -103,13 +108,16 @@ class MessageCache(Generic[F]):
         """Evict the older half; other sessions may still use the rest."""
         for cached in self._cached.values():
             for place in list(islice(cached, (len(cached) + 1) // 2)):
-                self._size -= cached.pop(place)[2]
+                self._size -= cached.pop(place).size
         self._cached = {key: cached for key, cached in self._cached.items() if cached}
 
 
 def _drop_loads(message: Message, loadable: frozenset[str]) -> Message:
     """Return `message` with the text of results in place of tools that they cannot load."""
-    if all(loadable.issuperset(result.loads) for result in message.results):
+    for part in message.parts:
+        if type(part) is ToolResult and part.loads and not loadable.issuperset(part.loads):
+            break
+    else:
         return message
     parts = (
         replace(part, loads=())

@@ -53,7 +53,7 @@ async def _metrics(call: Call[NoFields, Any]) -> web.Response:
 
 
 async def _openapi(call: Call[NoFields, Any]) -> web.Response:
-    return web.Response(body=call.service.document, content_type=JSON)
+    return web.Response(body=call.service.document(), content_type=JSON)
 
 
 async def _models(call: Call[NoFields, Any]) -> list[ModelInfo]:

@@ -94,7 +94,6 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
             return failure(str(error))
 
     bash.find_problem = _find_problem
-    bash.find_failure = _find_syntax_error
     if options.sandbox.active:
         words = f"{bash.spec.description} {options.sandbox.describe()}"
         bash.spec = replace(bash.spec, description=words)
@@ -106,13 +105,13 @@ def _find_problem(command: str, **_: object) -> str:
         return "The command is empty."
     if all(not line or line.startswith("#") for line in map(str.strip, command.splitlines())):
         return "The command is only a comment."
-    return "The command has a null character." if "\0" in command else ""
+    return "The command has a null character." if "\0" in command else _find_syntax_error(command)
 
 
-def _find_syntax_error(command: str, **_: object) -> ToolOutput | None:
-    """Return the failure of a command that bash cannot parse; nothing is run."""
+def _find_syntax_error(command: str) -> str:
+    """Say why bash cannot parse a command; nothing is run."""
     if _CHANGES_SYNTAX.search(command):
-        return None
+        return ""
     try:
         parsed = subprocess.run(  # noqa: S603 - it only parses
             ["bash", "--norc", "--noprofile", "-n", "-c", command],  # noqa: S607
@@ -123,11 +122,10 @@ def _find_syntax_error(command: str, **_: object) -> ToolOutput | None:
             check=False,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
+        return ""
     problem = parsed.stderr.decode(errors="replace").strip()
-    if not (parsed.returncode and problem):
-        return None
-    return failure(f"Not run: bash cannot parse the command.\n{problem}")
+    failed = parsed.returncode and problem
+    return f"Not run: bash cannot parse the command.\n{problem}" if failed else ""
 
 
 async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOutput:

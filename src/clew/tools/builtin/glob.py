@@ -47,7 +47,17 @@ def glob_tool(program: str | None = None) -> Tool:
         prefix = "" if path == "." else path.rstrip("/") + "/"
         return _format([prefix + name for name in names], pattern, path)
 
+    glob.find_problem = _find_problem
     return glob
+
+
+def _find_problem(pattern: str, **_: object) -> str:
+    try:
+        check_pattern(pattern)
+        re.compile(translate_glob(pattern), re.DOTALL)
+    except (ToolFailure, re.error) as error:
+        return str(error)
+    return ""
 
 
 async def _find(root: Path, pattern: str, program: str) -> list[str]:

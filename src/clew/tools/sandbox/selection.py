@@ -1,14 +1,16 @@
 """Chooses the sandbox that works on this machine, and wraps command lines in it.
 
 A trial decides, not a version: a command is started in the sandbox with a forbidden file, and must
-neither read nor change it.
+neither read nor change it. What worked once is not tried again in this process.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from clew.core.errors import ConfigError
@@ -23,8 +25,12 @@ _NOTHING_DENIED = DeniedPaths()
 _STARTED = "started"
 
 
+class _NoneWorks(Exception):
+    """No mechanism works; the text says why."""
+
+
 class Sandbox:
-    """Wraps command lines. The constructor tries out once which sandbox works."""
+    """Wraps command lines. The constructor tries out which sandbox works."""
 
     def __init__(
         self,
@@ -45,8 +51,16 @@ class Sandbox:
         """
         self.policy = policy or SandboxPolicy()
         self._backend: SandboxBackend | None = None
-        self.problem = self._choose(_usual(program) if backends is None else backends)
+        self.problem = ""
         """Why commands run without a sandbox; empty if they run in one."""
+        try:
+            if backends is None:
+                found = shutil.which(program) or program
+                self._backend = _choose_usual(self.policy, found)
+            else:
+                self._backend = _choose(self.policy, backends)
+        except _NoneWorks as error:
+            self.problem = str(error)
         if self.policy.mode is SandboxMode.ON and self.problem:
             raise ConfigError(f"the settings require a sandbox, but {self.problem}")
 
@@ -114,44 +128,61 @@ class Sandbox:
         paths = find_sandbox_paths(folder, cwd, self.policy.writable, denied)
         return self._backend.wrap(command, policy=self.policy, paths=paths)
 
-    def _choose(self, backends: Sequence[SandboxBackend]) -> str:
-        """Take the first mechanism that works; return why there is none."""
-        if self.policy.mode is SandboxMode.OFF:
-            return "it is switched off"
-        problems = []
-        for backend in backends:
-            problem = backend.find_problem(self.policy) or self._try_out(backend)
-            if not problem:
-                self._backend = backend
-                return ""
-            problems.append(problem)
-        return "; ".join(problems) or "there is none for this system"
 
-    def _try_out(self, backend: SandboxBackend) -> str:
-        """Return why a mechanism does not keep a forbidden file from a command."""
-        with tempfile.TemporaryDirectory(prefix="clew-sandbox-") as place:
-            folder = Path(place).resolve()
-            secret, canary = os.urandom(8).hex(), folder / "canary"
-            canary.write_text(secret)
-            paths = find_sandbox_paths(folder, folder, (), DeniedPaths(hidden=(str(canary),)))
-            attempt = f"echo {_STARTED}; cat canary; echo changed > canary; true"
-            command = backend.wrap(["sh", "-c", attempt], policy=self.policy, paths=paths)
-            try:
-                ran = subprocess.run(  # noqa: S603
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=_PROBE_SECONDS,
-                    check=False,
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                return backend.explain_failure(str(error))
-            if ran.returncode != 0 or _STARTED.encode() not in ran.stdout:
-                said = ran.stderr.decode(errors="replace").strip()
-                return backend.explain_failure(said or f"exit code {ran.returncode}")
-            if secret.encode() in ran.stdout or canary.read_text() != secret:
-                return backend.explain_failure("it does not protect a forbidden file")
-        return ""
+@lru_cache(maxsize=64)
+def _choose_usual(policy: SandboxPolicy, program: str) -> SandboxBackend:
+    """Return the mechanism of the system that works. Starts processes for the first session only.
+
+    If it stops working later, commands fail in it, and none runs unprotected.
+
+    Raises:
+        _NoneWorks: There is none. That is not cached: it can be installed at any time.
+    """
+    return _choose(policy, _usual(program))
+
+
+def _choose(policy: SandboxPolicy, backends: Sequence[SandboxBackend]) -> SandboxBackend:
+    """Return the first mechanism that works.
+
+    Raises:
+        _NoneWorks: There is none.
+    """
+    if policy.mode is SandboxMode.OFF:
+        raise _NoneWorks("it is switched off")
+    problems = []
+    for backend in backends:
+        problem = backend.find_problem(policy) or _try_out(backend, policy)
+        if not problem:
+            return backend
+        problems.append(problem)
+    raise _NoneWorks("; ".join(problems) or "there is none for this system")
+
+
+def _try_out(backend: SandboxBackend, policy: SandboxPolicy) -> str:
+    """Return why a mechanism does not keep a forbidden file from a command."""
+    with tempfile.TemporaryDirectory(prefix="clew-sandbox-") as place:
+        folder = Path(place).resolve()
+        secret, canary = os.urandom(8).hex(), folder / "canary"
+        canary.write_text(secret)
+        paths = find_sandbox_paths(folder, folder, (), DeniedPaths(hidden=(str(canary),)))
+        attempt = f"echo {_STARTED}; cat canary; echo changed > canary; true"
+        command = backend.wrap(["sh", "-c", attempt], policy=policy, paths=paths)
+        try:
+            ran = subprocess.run(  # noqa: S603
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PROBE_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return backend.explain_failure(str(error))
+        if ran.returncode != 0 or _STARTED.encode() not in ran.stdout:
+            said = ran.stderr.decode(errors="replace").strip()
+            return backend.explain_failure(said or f"exit code {ran.returncode}")
+        if secret.encode() in ran.stdout or canary.read_text() != secret:
+            return backend.explain_failure("it does not protect a forbidden file")
+    return ""
 
 
 def _usual(program: str) -> Sequence[SandboxBackend]:

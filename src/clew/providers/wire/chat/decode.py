@@ -126,7 +126,8 @@ class ChatResponse:
         return [*found, *self._end()]
 
     def _chunks(self, payload: ChatPayload, text: str, *, whole: bool) -> list[Chunk]:
-        choice = _first(payload.choices)
+        choices = payload.choices
+        choice = choices[0] if choices and not choices[0].index else _first(choices)
         problem = _problem(payload, choice)
         # After a complete response an error does not matter, but its event may contain the usage.
         if problem is not None and not self.complete:
@@ -139,8 +140,7 @@ class ChatResponse:
             found += self._tools.read_citations(payload)
         if delta is not None:
             found += self._delta(delta)
-        counted = find_usage(payload, choice)
-        if counted is not None:
+        if (counted := find_usage(payload, choice)) is not None:
             found += self._count(counted, ending=whole or bool(choice.finish_reason))
         if choice.finish_reason:
             found += self._finish(choice.finish_reason)
@@ -165,7 +165,9 @@ class ChatResponse:
                 found += self._make_chunks(self._splitter.feed(content))
         if delta.tool_calls or delta.function_call:
             found += self._decode_calls(delta)
-        return [*found, *self._rest(delta)] if _has_more(delta) else found
+        if delta.audio or delta.refusal or delta.images or delta.extra_content:
+            found += self._rest(delta)
+        return found
 
     def _rest(self, delta: ChatDelta) -> list[Chunk]:
         """Return the chunks of fields that few responses contain."""
@@ -182,9 +184,9 @@ class ChatResponse:
         return found
 
     def _decode_calls(self, delta: ChatDelta) -> list[Chunk]:
-        calls = list(delta.tool_calls or ())
+        calls = delta.tool_calls or []
         if delta.function_call is not None and delta.function_call.name:
-            calls.append(ToolCallDelta(index=0, function=delta.function_call))
+            calls = [*calls, ToolCallDelta(index=0, function=delta.function_call)]
         return [*self._flush_markup(), *map(self._calls.chunk, calls)] if calls else []
 
     def _flush_markup(self) -> list[Chunk]:
@@ -257,10 +259,6 @@ def _problem(payload: ChatPayload, choice: ChatChoice) -> Any:
     if payload.x_groq is not None and payload.x_groq.error is not None:
         return payload.x_groq.error
     return payload.object if payload.object == "error" else None
-
-
-def _has_more(delta: ChatDelta) -> bool:
-    return bool(delta.audio or delta.refusal or delta.images or delta.extra_content)
 
 
 def _read_object(content: dict[str, Any]) -> str | list[ContentPart]:

@@ -85,11 +85,11 @@ def encode(
 
 def _fragment(dialect: Dialect, message: Message) -> tuple[tuple[WireMessage, ...], int]:
     found = _encode_messages(wire_messages(message, dialect))
-    return found, sum(len(sent.data) for sent in found)
+    return found, sum([len(sent.data) for sent in found])
 
 
 def _encode_messages(messages: Iterable[dict[str, Any] | msgspec.Raw]) -> tuple[WireMessage, ...]:
-    return tuple(WireMessage(_role(each), _json.encode(each)) for each in messages)
+    return tuple([WireMessage(_role(each), _json.encode(each)) for each in messages])
 
 
 def _role(message: dict[str, Any] | msgspec.Raw) -> str:

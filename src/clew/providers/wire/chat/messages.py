@@ -37,13 +37,16 @@ _MESSAGE = "message"
 def wire_messages(message: Message, dialect: Dialect) -> list[dict[str, Any] | msgspec.Raw]:
     """Return the messages of the API for `message`, in order."""
     found: list[dict[str, Any] | msgspec.Raw] = []
-    found += [_result(result, dialect) for result in message.results]
     rest: list[Part] = []
+    whole: list[msgspec.Raw] = []
     for part in message.parts:
-        if isinstance(part, Native) and "role" in _object.decode(part.data):
-            found.append(msgspec.Raw(part.data.encode()))
-        elif not isinstance(part, ToolResult):
+        if type(part) is ToolResult:
+            found.append(_result(part, dialect))
+        elif type(part) is Native and "role" in _object.decode(part.data):
+            whole.append(msgspec.Raw(part.data.encode()))
+        else:
             rest.append(part)
+    found += whole
     if not rest:
         return found
     said = _answer(rest, dialect) if message.role is Role.ASSISTANT else _encode_user(rest, dialect)
@@ -91,10 +94,12 @@ def _encode_user(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
 
 
 def _answer(parts: list[Part], dialect: Dialect) -> dict[str, Any] | None:
-    calls = [_call(part, dialect) for part in parts if isinstance(part, ToolCall)]
-    thoughts = [part for part in parts if isinstance(part, Reasoning)]
-    content = _words(parts, dialect)
-    above = {**_encode_thinking(thoughts, dialect), **_above(parts)}
+    calls = [_call(part, dialect) for part in parts if type(part) is ToolCall]
+    thoughts = [part for part in parts if type(part) is Reasoning]
+    content = _words(parts, dialect) if len(calls) < len(parts) else ""
+    above = _above(parts)
+    if thoughts:
+        above = {**_encode_thinking(thoughts, dialect), **above}
     if not content and not calls and not above:
         return None
     found: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
@@ -226,6 +231,6 @@ def _above(parts: list[Part]) -> dict[str, Any]:
     """Return the private fields that belong to the message itself."""
     found: dict[str, Any] = {}
     for part in parts:
-        if not isinstance(part, Native | ToolResult) and part.extra:
+        if part.extra:
             found |= _object.decode(part.extra).get(_MESSAGE, {})
     return found

@@ -1,6 +1,6 @@
 """The attempts to write the summary of a compaction, until one makes the view smaller.
 
-The ladder: the summary model; the same again, asked to be brief and with half of the room; the
+In this order: the summary model; the same again, asked to be brief and with half of the room; the
 session's own model; rules; rules with less room. A draft that is empty, too long or saves too
 little is not used, but its cost is recorded. After three compactions in a row without a usable
 draft, rules write the summaries for a while; see `clew.context.summary_breaker`.

@@ -23,7 +23,7 @@ _LASTING = (SetupChanged, ModeChanged, PinChanged, ReasoningDropped)
 """Entries that a rewind leaves in force."""
 
 
-class Withdrawn(Struct, frozen=True, kw_only=True):
+class UndoneEntries(Struct, frozen=True, kw_only=True):
     """Entries of a journal that no longer have an effect."""
 
     undone: Mapping[EntryId, EntryId]
@@ -40,7 +40,7 @@ class Withdrawn(Struct, frozen=True, kw_only=True):
         return entry.id not in self.undone
 
 
-def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
+def find_undone_entries(entries: Sequence[Entry]) -> UndoneEntries:
     """Find the entries that undos and rewinds disabled.
 
     It reads from the end: an undo or rewind that was itself undone has no effect.
@@ -62,7 +62,7 @@ def find_withdrawn(entries: Sequence[Entry]) -> Withdrawn:
                 rewind, back_to = entry.id, before
             case _:
                 pass
-    return Withdrawn(undone=undone, rewound=rewound, stale=_find_stale(entries, undone))
+    return UndoneEntries(undone=undone, rewound=rewound, stale=_find_stale(entries, undone))
 
 
 def _find_stale(entries: Sequence[Entry], undone: Mapping[EntryId, EntryId]) -> frozenset[EntryId]:
