@@ -324,6 +324,8 @@ READS_ENV = [
     "bash -c 'echo cat .env > s.sh; bash s.sh'",
     "echo cat .env > s.sh; bash -c 'bash s.sh'",
     "echo cat .env > s.sh; timeout 5 env bash s.sh",
+    "echo cat .env > s.sh; bash -o errexit s.sh x",
+    "echo \"print(open('.env').read())\" > s.py; python3 -W ignore -u s.py x",
     "f=s.sh; echo cat .env > $f; bash $f",
     "printf 'a:\\n\\tcat .env\\n' > Makefile; make",
     "printf 'a:\\n\\tcat .env\\n' > m; make -f m",
@@ -615,6 +617,12 @@ WRITES_CONF = [
     "file -C -m conf/x",
     "truncate -s0 conf/*",
     "find . -type f -exec sed -i s/a/b/ {} +",
+    # an option without a value before one that has one
+    "cp -bt conf x",
+    "mv -bt conf x",
+    "install -bt conf x",
+    "ln -bst conf x",
+    "install -bd conf/new x",
     # options that no table knows
     "yq -i -y .a=2 conf/x",
     "yq --inplace .a=2 conf/x",

@@ -62,6 +62,8 @@ def test_a_line_that_may_evade_a_deny_rule_never_runs_without_a_question(
                 "npm test > log.txt 2>&1; tail log.txt",
                 "python3 src/gen.py > out.txt && wc -l out.txt",
                 "echo hi > a.txt && cat a.txt",
+                "python3 src/gen.py > out.json && python3 src/use.py out.json",
+                "echo hi > a.txt && bash -x build.sh a.txt",
                 "cp src/a.py src/b.py && git add src/b.py",
                 "git pull && ./build.sh",
                 "mytool src",

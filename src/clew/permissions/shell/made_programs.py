@@ -21,7 +21,15 @@ from clew.permissions.shell.file_arguments import (
     knows_files_of,
 )
 from clew.permissions.shell.possible_files import find_possible_files
-from clew.permissions.shell.programs import INTERPRETERS, RUNNERS, RUNS_INPUT, word_set
+from clew.permissions.shell.programs import (
+    INTERPRETER_FLAGS,
+    INTERPRETERS,
+    OTHER_SHELLS,
+    RUNNERS,
+    RUNS_INPUT,
+    SHELLS,
+    word_set,
+)
 from clew.permissions.shell.tables import PROGRAMS
 from clew.permissions.shell.tables.archives import ARCHIVES
 
@@ -31,6 +39,7 @@ _RUNS_FILES = (RUNNERS | RUNS_INPUT) - PROGRAMS.keys() | word_set("""
     npm pnpm yarn
 """)
 """Programs that run a file which is among their arguments, or compile it."""
+_SHELLS = SHELLS | OTHER_SHELLS
 _BUILD_FILES = {
     "make": word_set("Makefile makefile GNUmakefile"),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("package.json .npmrc")),
@@ -94,9 +103,22 @@ def _list_run(command: ShellCommand) -> Iterator[tuple[str, bool]]:
     if "/" in command.name and not is_system_program(words):
         yield _as_path(command.name), True
     elif command.program in _RUNS_FILES or INTERPRETERS.fullmatch(command.program):
-        yield from ((_as_path(text), True) for text in _list_scripts(words[1:]))
+        takes_script = command.program in _SHELLS or INTERPRETERS.fullmatch(command.program)
+        given = _until_script(words[1:]) if takes_script else words[1:]
+        yield from ((_as_path(text), True) for text in _list_scripts(given))
     elif not (command.inert or knows_files_of(words)):
         yield _as_path(command.name), False
+
+
+def _until_script(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    """Return the words up to the script: those after it are its arguments."""
+    before = ""
+    for at, word in enumerate(words):
+        takes_word = before.startswith("-") and before not in INTERPRETER_FLAGS
+        if not (word.text.startswith("-") or takes_word):
+            return words[: at + 1]
+        before = word.text
+    return words
 
 
 def _list_scripts(words: Sequence[ShellWord]) -> Iterator[str]:
