@@ -150,7 +150,7 @@ def test_a_view_with_a_lost_call_is_cut_as_a_whole() -> None:
     assert find_inner_cuts(whole, limit=100)[0] == 0
 
 
-@given(st.text(alphabet="ab1_/.@- é計\n", max_size=60) | st.text(max_size=40))
+@given(st.text(alphabet="ab1_/.@- é計\n\\:nt", max_size=60) | st.text(max_size=40))
 def test_names_are_found_in_tokens_as_in_the_whole_text(text: str) -> None:
     assert count_names(text) == Counter(find_names(text))
 

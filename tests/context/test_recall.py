@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -23,11 +23,13 @@ from clew.context.recall.entry_text import (
     strip_boilerplate,
 )
 from clew.context.recall.file_version import find_latest_version, format_version
+from clew.context.recall.folded_text import FoldedText
 from clew.context.recall.occurrences import Matcher, cut_snippets, excerpt_around
 from clew.context.recall.query import RecallQuery, parse_query, parse_time, stem
 from clew.context.recall.search import Found, Hit
-from clew.context.recall.units import Unit, read_units
+from clew.context.recall.units import Unit, read_units, read_user_words
 from clew.context.recall.word_index import WordIndex, search_entries
+from clew.context.recall.words import fold, split_terms
 from clew.core.context_state import LossReport
 from clew.core.entries import Cleared, Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.errors import SessionError
@@ -192,6 +194,79 @@ def test_every_text_with_a_word_is_found_by_that_word(texts: list[str]) -> None:
         found = search_entries(entries, parse_query(f'"{word}"'), limit=100)
         ids = {one for hit in found.hits for one in (hit.unit.entry_id, *hit.same)}
         assert ids >= {n for n, text in enumerate(texts, 1) if word in text.split()}
+
+
+LETTERS = (
+    "aBſßẞﬁŒéÉe\u0301İıΣσςＡａ１½²™…℡\u0345ᾳЖйअि्नक्षไก้ำعَةㄱ\u1100\u1161\u11a8한ｶﾞが計算Ꭰꭰ_-.\u20dd"
+)
+
+
+@given(st.text(alphabet=LETTERS + "  \n\xa0", min_size=1), st.text(alphabet=LETTERS))
+@example("xa.a.a", "")
+def test_any_word_is_found_as_it_was_written(text: str, more: str) -> None:
+    entries = talk(user(f"{more} {text}"))
+
+    for word in filter(split_terms, text.split()):
+        (hit,) = search_entries(entries, parse_query(word)).hits
+        assert hit.snippets
+
+
+@given(st.text(), st.text(alphabet=LETTERS))
+def test_a_folded_text_is_folded_like_its_words_and_knows_where_they_are(a: str, b: str) -> None:
+    text = f"{a}{b} needle"
+    folded = FoldedText(text)
+
+    assert folded.text == fold(text)
+    assert folded.find_origin(folded.text.rindex("needle")) == text.rindex("needle")
+
+
+def test_a_passage_is_cut_where_the_word_is_behind_letters_that_fold_to_more() -> None:
+    text = "ß…ﬁ e\u0301 " * 400 + "\nthe Maßstab is 3\n" + "ß" * 400
+
+    (hit,) = search_entries(talk(user(text)), parse_query("Maßstab")).hits
+
+    assert [one.text.count("the Maßstab is 3") for one in hit.snippets] == [1]
+    assert all(text[one.offset :].startswith(one.text) for one in hit.snippets)
+    assert find(talk(user(text)), "aßstab") == find(talk(user("ßtrich ﬁx")), "strich ix") == []
+
+
+@pytest.mark.parametrize("query", ["2.3.1", "2.3.1-rc4", "v2.3.1", "V2.3"])
+def test_a_version_is_found_with_and_without_its_letter(query: str) -> None:
+    entries = talk(user("v2 is out"), user("Release v2.3.1-rc4 broke"), user("dev2.3.1 12.3.1"))
+
+    assert find(entries, query)[0] == 2
+
+
+def test_a_name_behind_an_escape_is_found() -> None:
+    entries = talk(user(r'{"x": "\tentireSessionID\nnewer"}'), user(r"C:\temp\notes"))
+
+    assert find(entries, "entireSessionID") == find(entries, "newer") == [1]
+    assert find(entries, "notes") == find(entries, "temp") == [2]
+
+
+def test_what_the_user_said_in_a_result_is_found_with_their_role() -> None:
+    run = call("Bash", '{"command":"tox"}')
+    refused = result_of(run, "Permission denied: the user said no: use nox.", failed=True)
+    entries = entries_of(
+        [
+            MessageAdded(message=user("go")),
+            Noted(topic="t", text="nox"),
+            MessageAdded(message=refused),
+            SETUP,
+        ]
+    )
+
+    assert find(entries, "nox role:user") == [3]
+    assert find(entries, "role:user") == [3, 1]
+    assert find(entries, "role:tool nox") == [3]
+    assert read_user_words(2, reader(entries).get) == read_user_words(9, reader(entries).get) == []
+
+
+def test_a_file_is_found_by_a_pattern_or_a_part_of_its_name() -> None:
+    entries = talk(assistant(READ), result_of(READ, "short"))
+
+    assert find(entries, "file:*.txt") == find(entries, "file:OTE") == find(entries, "short") == [2]
+    assert find(entries, "file:*.py") == find(entries, "file:short") == []
 
 
 def test_a_session_can_be_removed_from_an_index() -> None:

@@ -167,6 +167,22 @@ def test_a_digest_lists_names_that_are_not_in_the_view_anyway() -> None:
     assert "implementation" not in names
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (r'{"x": "\tentireSessionID\n\notherValueOfIt"}', "entireSessionID otherValueOfIt"),
+        (r'{"x": "C:\\temporary_folder_x\\new_file_of_it"}', "temporary_folder_x new_file_of_it"),
+        (r"C:\temporary_folder_x\new_file_of_it", "temporary_folder_x new_file_of_it"),
+    ],
+)
+def test_the_names_of_a_digest_have_no_letters_of_escapes(text: str, name: str) -> None:
+    gone = items(user("go"), assistant(READ), tool_result(READ, f"{text}, " * 20))
+
+    names = prepare_digest(gone).write(90).rpartition("Names that came up")[2]
+
+    assert set(name.split()) <= set(names.replace(",", " ").split())
+
+
 @pytest.mark.req("STR-7")
 @given(st.text(max_size=400), st.integers(1, 300))
 def test_an_excerpt_never_exceeds_its_limit(text: str, limit: int) -> None:

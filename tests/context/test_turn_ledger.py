@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from clew.context.digest.conclusion import quote_conclusion
 from clew.context.digest.turn_ledger import (
     Turn,
     TurnOutcome,
     list_turns,
-    quote_conclusion,
     render_turns,
 )
-from clew.context.digest.user_words import find_answer, find_request, is_rule
+from clew.context.digest.user_words import find_request, is_rule
 from clew.context.items import Item, ItemKind
+from clew.context.user_answers import find_words
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import EntryId
@@ -64,7 +65,8 @@ def test_what_the_user_says_in_a_result_is_a_request() -> None:
 
     turns = list_turns(items(user("push"), run("git push", rejected, failed=True)))
 
-    assert find_answer("nothing") == ""
+    assert find_words("nothing") == ""
+    assert find_words("Permission denied: the user said no: use nox.") == "use nox."
     assert [turn.request for turn in turns] == ["push", "pull rebase first"]
     assert turns[1].is_rule
 

@@ -58,7 +58,7 @@ def test_an_endless_text_has_not_endless_words() -> None:
 
 @pytest.mark.req("CMP-10")
 def test_a_name_counts_as_a_whole_and_by_its_parts() -> None:
-    assert split_words("getUserName") == ["getusername", "get", "user", "name"]
+    assert split_words("getUserName") == ["getusername", "get", "user", "name", "username"]
     assert split_words("HTTPServer max_age src/a.py") == [
         *("httpserver", "http", "server", "max", "age", "src", "a", "py"),
     ]

@@ -292,7 +292,7 @@ def test_a_compaction_without_its_summary_still_compacts() -> None:
     assert problems(render(fold(build_journal(session)))) == []
 
 
-def queue(operation: str, content: str | None = None, **more: object) -> Json:
+def queue(operation: str, content: object = None, **more: object) -> Json:
     row: Json = {"type": "queue-operation", "operation": operation, "timestamp": AT, **more}
     return row | ({} if content is None else {"content": content})
 
@@ -342,6 +342,88 @@ def test_a_prompt_with_an_attachment_is_said_once(
     )
 
     assert shape(session)[2:] == ["tool: done", "user: and add a test", "model: I will."]
+
+
+def parse_rows(*rows: Json) -> RecordedSession:
+    return claude_code.parse(lines(*rows))
+
+
+def list_said(session: RecordedSession) -> list[str]:
+    """What the user said."""
+    return [one.removeprefix("user: ") for one in shape(session) if one.startswith("user: ")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "delivered"),
+    [
+        ("see [Pasted text #1 +3 lines]", "see a\nb\nc\nd"),
+        ("[Pasted text #1 +2 lines] and [Pasted text #2] end", "a\nb\nc and more end"),
+        ("[...Truncated text #1 +5 lines...]", "1\n2\n3\n4\n5\n6"),
+        ("look [Image #1] here", "look\nhere"),
+        ("[Image #1]", "[Image #1]"),
+        ("x\n", "x"),
+        ([{"type": "text", "text": "from a list"}], "from a list"),
+    ],
+)
+@pytest.mark.parametrize("removed_first", [True, False])
+def test_a_queued_prompt_that_is_delivered_expanded_is_said_once(
+    typed: object, delivered: str, *, removed_first: bool
+) -> None:
+    remove, said_there = queue("remove", typed), attachment("q", "r", delivered)
+    between = [remove, said_there] if removed_first else [said_there, remove]
+    session = parse_rows(
+        *RUN,
+        queue("enqueue", "something else"),
+        queue("enqueue", typed),
+        cc("user", "r", "a", [answer_to("c1")]),
+        *between,
+        cc("assistant", "b", "q", [text("ok")], id="m2"),
+    )
+
+    assert list_said(session) == ["go", delivered]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("one\ntwo", ["go", "one\ntwo", "three"]),
+        ("one\n\nsee a\nb", ["go", "one\n\nsee a\nb", "three"]),
+        ("something else", ["go", "two", "something else", "three"]),
+    ],
+)
+def test_prompts_that_start_a_run_together_are_said_once(message: str, expected: list[str]) -> None:
+    second = "see [Pasted text #1 +1 lines]" if "see" in message else "two"
+    session = parse_rows(
+        *RUN,
+        queue("enqueue", "one"),
+        queue("enqueue", second),
+        cc("user", "r", "a", [answer_to("c1")]),
+        cc("assistant", "b", "r", [text("ok")], id="m2"),
+        queue("dequeue"),
+        queue("dequeue"),
+        cc("user", "v", "b", message),
+        cc("assistant", "c", "v", [text("ok")], id="m3"),
+        queue("enqueue", "three"),
+        queue("dequeue"),
+    )
+
+    assert list_said(session) == expected
+
+
+def test_a_prompt_in_blocks_that_only_the_queue_has_is_said() -> None:
+    picture: Json = {"type": "image", "source": {}}
+    session = parse_rows(
+        *RUN,
+        queue("enqueue", [{"type": "text", "text": "and this"}, picture]),
+        queue("enqueue", [picture]),
+        queue("enqueue", ["odd"]),
+        queue("remove"),
+        queue("remove"),
+        queue("remove"),
+        cc("user", "r", "a", [answer_to("c1")]),
+    )
+
+    assert list_said(session) == ["go", "and this", "[image]"]
 
 
 def test_an_attachment_without_a_queue_is_a_prompt_and_keeps_its_images() -> None:
@@ -661,6 +743,19 @@ def test_a_codex_compaction_lists_the_kept_messages() -> None:
     assert said(session, "no readable summary")
     assert said(session, "line 6 has an unexpected shape")
     assert problems(render(fold(build_journal(session)))) == []
+
+
+async def test_a_session_is_listed_by_the_first_words_of_the_user() -> None:
+    store = MemoryStore()
+    context = "<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"
+    rules = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>"
+    rollout = [cx("session_meta", id="x", cwd="/work"), speech("user", rules)]
+    rollout += [speech("user", context), speech("user", "Fix the login"), speech("assistant", "ok")]
+    rollout += [speech("user", "<turn_aborted>\nstopped\n</turn_aborted>")]
+
+    record = await store.record(await import_session(store, codex.parse(lines(*rollout))))
+
+    assert (record.title, record.last_words) == ("Fix the login", "ok")
 
 
 def test_forks_and_sub_agents_are_noted() -> None:

@@ -116,6 +116,11 @@ def test_the_pause_is_read_in_every_form(headers: dict[str, str], seconds: float
         "Invalid 'tools[0].function.name': string too long. Expected maximum length 64.",
         "The name exceeds max length of 64 characters",
         "Input should be greater than or equal to 1024",
+        "tools.0.description: prompt exceeds maximum length 1024",
+        "messages[3].content[0].text: input is too long",
+        "`max_new_tokens` must be <= 512. Given: 1024",
+        "max_tokens exceeds the model's limit of 8192",
+        "The total number of tools exceeds the limit of 128",
     ],
 )
 def test_an_ordinary_rejection_is_not_an_overflow(message: str) -> None:
@@ -157,6 +162,39 @@ REPORTED_LIMITS = [
     ("Input validation error: `inputs` must have less than 4095 tokens. Given: 5000", 4_095),
     ("Please reduce the length of the messages or completion. Current length is 9000 while limit"
      " is 8192", 8_192),
+    # vLLM, newer, and its Responses API
+    ("You passed 40961 input tokens and requested 0 output tokens. However, the model's context"
+     " length is only 40960 tokens, resulting in a maximum input length of 40960 tokens.", 40_960),
+    ("This model's maximum context length is 262144 tokens. However, you requested 0 output tokens"
+     " and your prompt contains at least 262145 input tokens.", 262_144),
+    ("The engine prompt length 227861 exceeds the max_model_len 131072. Please reduce prompt.",
+     131_072),
+    # Vertex AI, TGI, OpenAI, llama-cpp-python
+    ("Unable to submit request because the input token count is 135538 but model only supports up"
+     " to 131072. Reduce the input token count and try again.", 131_072),
+    ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"
+     " `inputs` tokens and 20 `max_new_tokens`", 4_096),
+    ("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000"
+     " tokens.", 272_000),
+    ("Requested tokens (9437) exceed context window of 8192", 8_192),
+    # Bedrock (OpenAI models, Titan), Cohere, Together, DeepSeek, OpenRouter, TensorRT-LLM, xAI
+    ("prompt tokens (1200008) exceed model maximum (1050000) for openai.gpt-5", 1_050_000),
+    ("Too many input tokens. Max input tokens: 8192, request input token count: 8210", 8_192),
+    ("Too many tokens: the total number of tokens in the prompt exceeds the limit of 4081.", 4_081),
+    ("total tokens exceeds the model's max of 4096", 4_096),
+    ("Failed to start generation: The input token count (11) plus the requested output count"
+     " (1048573) exceeds the model's maximum context length (1048576)", 1_048_576),
+    ("This model's maximum context length is 131072 tokens. However, you requested 131134 tokens"
+     " (122942 in the messages, 8192 in the completion).", 131_072),
+    ("This endpoint's maximum context length is 163840 tokens. However, you requested about 170000"
+     " tokens", 163_840),
+    ("The sum of prompt length (9000.0), query length (0) should not exceed max_num_tokens (8192)",
+     8_192),
+    ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+     131_072),
+    ("Number of tokens (757) exceeded maximum context length (512).", 512),
+    ("The request exceeds the maximum number of input tokens (8192)", 8_192),
+    ("total tokens of input (300000) exceed max_seq_len 262144", 262_144),
     # Anthropic, with the answer counted
     ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input"
      " length or `max_tokens` and try again", 200_000),
@@ -186,6 +224,15 @@ def test_hosts_report_their_window_in_many_words(message: str, limit: int) -> No
         {"message": "invalid params, context window exceeds limit (2013)"},
         {"message": "Total tokens of image and text exceed max message tokens."},
         {"message": "too many", "code": "model_max_prompt_tokens_exceeded"},
+        # Ollama, Bedrock, LiteLLM
+        "the input length exceeds the context length",
+        "prompt too long; exceeded max context length by 1234 tokens",
+        {"message": "ValidationException: The input is too long"},
+        {"message": "Input exceeds the max input token limit"},
+        {"message": "Please reduce the length of the input messages."},
+        {"message": "Input too long for model"},
+        {"message": "litellm.ContextWindowExceededError: too long"},
+        {"message": "model2.5: prompt is too long"},
         # OpenRouter repeats the words of the provider behind it
         {
             "message": "Provider returned error",
@@ -218,7 +265,17 @@ def test_a_request_above_the_rate_limit_is_too_long_for_ever(
     overflow = error_for(status, json.dumps({"error": error}), {}, "openai")
 
     assert isinstance(overflow, ContextOverflow)
-    assert overflow.limit == 30_000
+    assert (overflow.limit, overflow.is_account_limit) == (30_000, True)
+
+
+@pytest.mark.req("CMP-9", "PRV-4")
+@pytest.mark.parametrize("status", [400, 413, 422, 429, 500, None])
+def test_the_code_for_an_overflow_counts_with_any_status(status: int | None) -> None:
+    error = {"message": "maximum context length is 8000", "code": "context_length_exceeded"}
+    overflow = error_for(status, json.dumps({"error": error}), {}, "host")
+
+    assert isinstance(overflow, ContextOverflow)
+    assert (overflow.limit, overflow.is_account_limit) == (8_000, False)
 
 
 @pytest.mark.req("PRV-4")
@@ -232,6 +289,9 @@ def test_a_request_above_the_rate_limit_is_too_long_for_ever(
     ],
 )
 def test_a_rate_limit_that_passes_is_no_overflow(message: str) -> None:
+    coded = {"message": message, "code": "too_many_tokens"}
+
+    assert type(error_for(429, json.dumps({"error": coded}), {}, "host")) is ProviderBusy
     assert type(error_for(429, json.dumps({"error": message}), {}, "host")) is ProviderBusy
 
 

@@ -10,7 +10,7 @@ from clew.context.policy import ContextPolicy, Thresholds
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize
 from clew.core.entries import Compacted, SetupChanged
-from clew.core.errors import ConfigError, NothingToDrop, ProviderError
+from clew.core.errors import ConfigError, NothingToDrop, ProviderError, SessionError
 from clew.core.events import (
     CompactionEnded,
     CompactionFailed,
@@ -338,6 +338,28 @@ async def test_recall_answers_odd_questions_in_words() -> None:
         assert "Nothing in this session matches 'unicorn'" in texts[2]
         assert texts[3].endswith("5 characters)\nlo")
         assert "300 is past the end" in texts[4]
+
+
+@pytest.mark.req("CMP-10")
+async def test_a_number_without_a_hash_is_an_entry_and_a_word() -> None:
+    said = ["the port is 8080", "pages 10-20 of 2026-11", "rule 2 applies"]
+    async with Session(scripted(*["ok"] * 3), model="m") as session:
+        for text in said:
+            await session.run(text)
+
+        for query, place in {"8080": 0, "10-20": 1, "2026-11": 1, "4000-8080": 0}.items():
+            answer = await session.recall(query)
+            assert answer.found.hits[0].unit.text == said[place]
+        both = await session.recall("2")
+        assert both.text.startswith("#2 user")
+        assert "the port is 8080" in both.text
+        assert [hit.unit.text for hit in both.found.hits] == ["rule 2 applies"]
+        assert 'Entries that contain "2":' in both.text
+        for query in ("#2", "3"):
+            assert (await session.recall(query)).found.hits == ()
+        for query in ("#8080", "9090", "#10-20000", "30-90000"):
+            with pytest.raises(SessionError, match=r"no text under|is not a range"):
+                await session.recall(query)
 
 
 async def test_recall_reads_a_long_entry_page_by_page_and_can_be_switched_off() -> None:

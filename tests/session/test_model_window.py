@@ -59,6 +59,23 @@ async def test_a_window_that_a_refusal_taught_is_used_by_the_next_session_at_tha
         await elsewhere.aclose()
 
 
+@pytest.mark.req("CMP-9")
+async def test_the_limit_of_an_account_bounds_one_session_and_is_not_remembered_for_the_model(
+    tmp_path: Path,
+) -> None:
+    file = CalibrationFile(tmp_path / "calibration.json")
+    limit = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 31538."
+    refusal = error_response(429, {"error": {"message": limit, "code": "rate_limit_exceeded"}})
+    async with fake_openai(refusal, text_response("ok")) as server:
+        provider = OpenAIChat(server.url)
+        async with Session(provider, model="gpt-4o", calibrations=file) as session:
+            assert await session.run("hi") == "ok"
+            assert window(session) == 30_000
+        async with Session(provider, model="gpt-4o", calibrations=file) as session:
+            assert window(session) == 128_000
+        await provider.aclose()
+
+
 async def test_a_provider_without_an_address_is_known_by_its_name(tmp_path: Path) -> None:
     file = CalibrationFile(tmp_path / "calibration.json")
     facts = ModelFacts(name="m", window=100_000)

@@ -1,6 +1,7 @@
 """The blind test: known scores, replies that are kept, mistakes of a model, and the cost."""
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -369,6 +370,38 @@ async def test_a_writer_without_any_question_leaves_nothing_to_ask(ask: Ask) -> 
     assert (report.done, report.total) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("role", "reply", "calls"),
+    [
+        ("writer", "```\n[]\n```", {"writer": 1, "reader": 2, "grader": 2}),
+        ("reader", "no idea", {"reader": 2, "grader": 2}),
+        ("grader", "not json at all", {"grader": 2}),
+        ("summary", "<think>hm</think>", {"summary": 1, "reader": 2}),
+    ],
+)
+async def test_a_reply_that_failed_is_asked_for_again_by_the_next_run(
+    ask: Ask, role: str, reply: str, calls: dict[str, int]
+) -> None:
+    session, views = make_session(), ("summary-4k" if role == "summary" else "full",)
+    options: Mapping[str, Any] = {"views": views, "questions": 2}
+    examiner = Examiner()
+
+    async with ask(Examiner(answer_always(role, reply)), session, **options) as test:
+        await test.run()
+        failed = test.report()
+    async with ask(examiner, session, **options) as test:
+        left = test.estimate_cost()
+        await test.run()
+        report = test.report()
+
+    assert failed.scores.problems
+    assert Counter(examiner.roles) == calls
+    assert left.calls == sum(calls.values()) or role == "summary"
+    assert (report.done, report.scores.problems) == (report.total, ())
+    assert report.scores.views[0].unanswered == report.scores.views[0].ungraded == 0
+    assert report.scores.spent.calls > sum(calls.values())
+
+
 async def test_a_text_that_is_longer_than_the_window_is_read_in_pieces(ask: Ask) -> None:
     session = make_session(turns=90, padding=160)
     examiner = Examiner()
@@ -438,12 +471,16 @@ async def test_a_budget_stops_the_test_before_it_is_exceeded(ask: Ask) -> None:
     options: Mapping[str, Any] = {"views": ("full",), "questions": 4}
 
     async with ask(Examiner(), session, budget_usd=0.2, **options) as test:
-        with pytest.raises(BudgetReached):
+        with pytest.raises(BudgetReached, match="Raise the budget or ask fewer questions"):
             await test.run()
         stopped = test.report()
     async with ask(Examiner(), session, **options) as test:
         await test.run()
         report = test.report()
+
+    async with ask(Examiner(), session, budget_usd=0.0001, views=("full",)) as test:
+        with pytest.raises(BudgetReached, match=r"of the budget of \$0\.0001 is left"):
+            await test.run()
 
     assert 0 < stopped.done < stopped.total
     assert stopped.scores.spent.usd <= 0.2

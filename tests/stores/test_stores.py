@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.context.recall.query import parse_query
 from clew.core.errors import MissingExtra, SessionBusy
 from clew.providers.scripted import ScriptedProvider
 from clew.session.session import Session
@@ -71,6 +72,20 @@ async def test_two_stores_in_one_place_keep_the_contract(
     stores: tuple[Store, Store], check: SharedStoreCheck
 ) -> None:
     await check(*stores)
+
+
+@pytest.mark.req("CMP-10")
+async def test_a_search_finds_what_another_store_appended_and_did_not_index_yet(
+    stores: tuple[Store, Store],
+) -> None:
+    writer, reader = stores
+    await writer.create(RECORD)
+    for number in range(1, 71):
+        await writer.append(SHARED, [entry(number, f"item{number} of the list")])
+        if number in (1, 40, 70):
+            for asked in (1, number // 2 + 1, number):
+                found = await reader.recall(parse_query(f"item{asked}"), session_id=SHARED)
+                assert [hit.unit.entry_id for hit in found.hits] == [asked]
 
 
 @pytest.mark.req("STO-4")

@@ -135,11 +135,19 @@ class ContextOverflow(ProviderError):
     """The provider says the request is too long for the model."""
 
     def __init__(
-        self, message: str, *, provider: str, status: int | None = None, limit: int | None = None
+        self,
+        message: str,
+        *,
+        provider: str,
+        status: int | None = None,
+        limit: int | None = None,
+        is_account_limit: bool = False,
     ) -> None:
         super().__init__(message, provider=provider, status=status)
         self.limit = limit
         """Tokens that the model accepts, if the provider reported the number."""
+        self.is_account_limit = is_account_limit
+        """True if `limit` is what the account may send in a minute, not the model's window."""
 
 
 class ContextError(ClewError):

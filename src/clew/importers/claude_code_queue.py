@@ -7,10 +7,14 @@ left the queue:
   the place where the model got it.
 - `dequeue`: it starts the next run, and a user message follows.
 - `popAll`: it went back to the input box and was not said.
+
+A prompt may be delivered in other words than it was typed: with pasted text and images in place of
+`[Pasted text #1 +3 lines]` and `[Image #1]`, or several prompts as one message.
 """
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -21,6 +25,9 @@ _COMMAND = re.compile(r"/[\w:-]+(\s|$)")
 _DELIVERED = "absorbed"
 _IMAGE = "[image]"
 """The text of a prompt without text."""
+_IMAGES = re.compile(r"\[image\]|\[Image #\d+\]")
+_PASTED = re.compile(r"\[(?:Pasted|\.\.\.Truncated) text #\d+[^\]\n]{0,30}\]")
+_PASTED_LINES = re.compile(r"\[(?:Pasted|\.\.\.Truncated) text #\d+ \+(\d+) lines")
 
 
 def deliver_prompts(lines: Sequence[SessionLine]) -> list[SessionLine]:
@@ -39,10 +46,13 @@ class _Queue:
         """Prompts with an attachment, whose `remove` has not appeared yet."""
         self._starts: set[int] = set()
         """Places of the user messages that a `dequeue` announced."""
-        self._attached: dict[str, list[int]] = {}
-        for place, line in enumerate(lines):
-            if line.type == "attachment" and (text := _attached_text(line)):
-                self._attached.setdefault(text, []).append(place)
+        self._joined = range(0)
+        """Places of further `dequeue` lines whose prompts are in a message that joins several."""
+        self._attached = [
+            (place, text)
+            for place, line in enumerate(lines)
+            if line.type == "attachment" and (text := _attached_text(line))
+        ]
 
     def follow(self, place: int, line: SessionLine) -> SessionLine:
         """Return the line, or the message that was delivered there."""
@@ -56,26 +66,27 @@ class _Queue:
                 return self._say(place, line, line.read_attachment().prompt or "")
             case "user" if place not in self._starts and (text := _prompt(line)):
                 # Some versions start a run with a prompt without `dequeue`.
-                self._take(text)
+                self._take_joined(text)
         return line
 
     def _apply(self, place: int, line: SessionLine) -> str:
         """Change the queue; returns the prompt that was delivered, if it is recorded only here."""
-        content = line.content if isinstance(line.content, str) else ""
+        content = _queued_text(line)
         match line.operation:
-            case "enqueue" if content.strip():
-                self._waiting.append(content.strip())
+            case "enqueue" if content:
+                self._waiting.append(content)
             case "remove":
-                return self._remove(place, line, content.strip())
-            case "dequeue":
+                return self._remove(place, line, content)
+            case "dequeue" if place not in self._joined:
                 return self._dequeue(place)
-            case "popAll" if not self._take(content.strip()):
+            case "popAll" if not self._take(content):
                 self._waiting.clear()
         return ""
 
     def _remove(self, place: int, line: SessionLine, content: str) -> str:
-        if self._said and (not content or content in self._said):
-            self._said.remove(content or self._said[0])
+        said = next((one for one in self._said if not content or _is_same(content, one)), "")
+        if said:
+            self._said.remove(said)
             return ""
         text = self._take(content) if content else self._take_first()
         if isinstance(line.reason, str) and not line.reason.startswith(_DELIVERED):
@@ -85,9 +96,11 @@ class _Queue:
     def _dequeue(self, place: int) -> str:
         """Return the prompt, unless a user message repeats it."""
         after, answered = self._find_next_prompt(place)
-        text = self._take(_prompt(self._lines[after])) if after is not None else ""
-        repeated = bool(text)
-        text = text or self._take_first()
+        taken = self._take_joined(_prompt(self._lines[after])) if after is not None else 0
+        repeated = taken > 0
+        if after is not None and taken > 1:
+            self._joined = range(place, after)
+        text = "" if repeated else self._take_first()
         # Where the texts differ, the message has a command or pasted text expanded.
         if after is not None and (repeated or not answered):
             self._starts.add(after)
@@ -104,18 +117,35 @@ class _Queue:
         return None, answered
 
     def _is_attached_later(self, place: int, text: str) -> bool:
-        later = next((at for at in self._attached.get(text, ()) if at > place), None)
+        later = next(
+            (at for at, attached in self._attached if at > place and _is_same(text, attached)), None
+        )
         if later is None:
             return False
         between = self._lines[place:later]
-        return not any(line.operation == "enqueue" and line.content == text for line in between)
+        return not any(
+            line.operation == "enqueue" and _queued_text(line) == text for line in between
+        )
 
     def _take(self, text: str) -> str:
         """Remove a prompt from the queue; empty if it is not there."""
-        if text not in self._waiting:
-            return ""
-        self._waiting.remove(text)
-        return text
+        if text in self._waiting:
+            found = text
+        else:
+            found = next((one for one in self._waiting if _is_same(one, text)), "")
+        if found:
+            self._waiting.remove(found)
+        return found
+
+    def _take_joined(self, text: str) -> int:
+        """Remove the prompts that a message repeats, one or the first ones; return how many."""
+        if self._take(text):
+            return 1
+        for count in range(2, len(self._waiting) + 1):
+            if _is_same("\n".join(self._waiting[:count]), text):
+                del self._waiting[:count]
+                return count
+        return 0
 
     def _take_first(self) -> str:
         return self._waiting.pop(0) if self._waiting else ""
@@ -130,6 +160,40 @@ class _Queue:
             timestamp=max(line.timestamp, before),
             message=LineMessage(content=content),
         )
+
+
+def _queued_text(line: SessionLine) -> str:
+    """Return the text of a prompt in the queue, which is a string or a list of blocks."""
+    content = line.content
+    if isinstance(content, str):
+        return content.strip()
+    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    texts = [str(block["text"]) for block in blocks if block.get("type") == "text"]
+    return "\n".join(texts).strip() or (_IMAGE if blocks else "")
+
+
+@lru_cache(maxsize=64)
+def _is_same(typed: str, delivered: str) -> bool:
+    """Return whether a message is what was typed, with pasted text and images in their places."""
+    first, *others = map(_squeeze, _PASTED.split(typed))
+    text = _squeeze(delivered)
+    if not others:
+        return first == text
+    # The numbers say how many line breaks were pasted, or lines.
+    breaks = sum(int(lines) - 1 for lines in _PASTED_LINES.findall(typed))
+    if not text.startswith(first) or delivered.count("\n") < breaks:
+        return False
+    place = len(first)
+    for piece in others[:-1]:
+        place = text.find(piece, place) + len(piece)
+        if place < len(piece):
+            return False
+    return text.endswith(others[-1]) and place <= len(text) - len(others[-1])
+
+
+def _squeeze(text: str) -> str:
+    """Return `text` without white space and without the places of images."""
+    return "".join(_IMAGES.sub("", text).split())
 
 
 def _attached_text(line: SessionLine) -> str:

@@ -20,7 +20,7 @@ from clew.core.errors import (
 )
 from clew.core.json_text import decode_json
 from clew.core.redaction import redact
-from clew.providers.overflow import find_limit, is_overflow
+from clew.providers.overflow import find_limit, is_account_limit, is_overflow
 from clew.providers.retry import find_retry_after
 
 MAX_TEXT = 500
@@ -97,6 +97,7 @@ def error_for(
             provider=provider,
             status=status,
             limit=find_limit(f"{text} {body}"),
+            is_account_limit=is_account_limit(text),
         )
     if _is_about_signature(text, codes):
         advice = "Clew leaves it out from now on; send the message again."

@@ -17,11 +17,13 @@ import anyio
 import msgspec
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.entries import encode
 from clew.core.errors import ConfigError, SessionNotFound
 from clew.core.models import ModelFacts
 from clew.core.text import pluralize
+from clew.core.usage import Spending
 from clew.importers import clew_jsonl
 from clew.importers.reader import read_session
 from clew.importers.recorded_session import RecordedSession
@@ -211,7 +213,11 @@ class BlindTest:
         return [plan for run in self._runs for plan in run.plans]
 
     def _replies(self) -> Replies:
-        return Replies(record for one in self._tested for record in one.file.replies.records)
+        every = [one.file.replies for one in self._tested]
+        return Replies(
+            (record for replies in every for record in replies.records),
+            wasted=sum((replies.wasted for replies in every), Spending()),
+        )
 
 
 @asynccontextmanager
@@ -235,7 +241,7 @@ async def open_blind_test(
     """
     environ = os.environ if environ is None else environ
     kinds = parse_views(options.views)
-    limit = make_cost_limit(options.budget_usd, {})
+    limit = replace(make_cost_limit(options.budget_usd, {}), remedy="ask fewer questions")
     choice = await _choose_model(spec, environ)
     try:
         facts = await _find_facts(choice, options.model_window)

@@ -70,8 +70,6 @@ class EventBus:
         self._seq = int(clock() * 1000)
         self._listeners: dict[type[Event] | str, tuple[_Subscription, ...]] = {}
         """By kind of event, `_ALL` or `_OWN`; a tuple is replaced, so it can be iterated over."""
-        self._wants_all = False
-        """True while there are listeners of `_ALL` or `_OWN`."""
         self._pending: list[Envelope] = []
         self._delivering = False
         self._wakeup: anyio.Event | None = None
@@ -96,7 +94,8 @@ class EventBus:
 
     def wants(self, kind: type[Event]) -> bool:
         """Return whether an event of that kind would reach a listener or the buffer."""
-        return self._wants_all or self._buffer is not None or bool(self._listeners.get(kind))
+        heard = self._listeners
+        return self._buffer is not None or any(map(heard.get, (kind, _ALL, _OWN)))
 
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
@@ -156,10 +155,8 @@ class EventBus:
 
     def track(self, listener: Listener, *kinds: type[Event]) -> None:
         """Call `listener` with each event of these kinds, before the listeners of `on`."""
-        first = (_Subscription(listener),)
         for kind in kinds:
-            others = self._listeners.get(kind)
-            self._listeners[kind] = first + others if others else first
+            self._listeners[kind] = (_Subscription(listener), *self._listeners.get(kind, ()))
 
     def events(
         self, *, after: int | None = None, answering: bool = True
@@ -219,19 +216,15 @@ class EventBus:
 
     def _subscribe(self, kind: type[Event] | str, call: Listener) -> Unsubscribe:
         subscription = _Subscription(call)
-        self._set_listeners(kind, (*self._listeners.get(kind, ()), subscription))
+        self._listeners[kind] = (*self._listeners.get(kind, ()), subscription)
 
         def unsubscribe() -> None:
             before = self._listeners[kind]
             if subscription in before:
-                self._set_listeners(kind, tuple([one for one in before if one is not subscription]))
+                self._listeners[kind] = tuple([one for one in before if one is not subscription])
                 self.on_detach()
 
         return unsubscribe
-
-    def _set_listeners(self, kind: type[Event] | str, found: tuple[_Subscription, ...]) -> None:
-        self._listeners[kind] = found
-        self._wants_all = bool(self._listeners.get(_ALL) or self._listeners.get(_OWN))
 
     def _deliver(self, envelope: Envelope) -> None:
         """Call the listeners, then again for each event that they caused."""

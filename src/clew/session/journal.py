@@ -183,8 +183,7 @@ class Journal:
         for one in missing:
             self.view = self.view.apply(one)
         self.view = advance(self.view, self.entries)
-        if ids := call_ids_of(body):
-            self.call_ids.update(ids)
+        self.call_ids.update(call_ids_of(body))
         if (spent := spending_of(body)) is not NO_SPENDING:
             self.spending += spent
         return entry

@@ -14,6 +14,12 @@ from clew.core.usage import Spending, Usage
 from clew.providers.prices import Price, price
 
 
+def format_dollars(usd: float) -> str:
+    """Return an amount with two digits, or with as many as it has: `$0.0001`."""
+    digits = f"{usd:.6f}".rstrip("0")
+    return f"${usd:.2f}" if len(digits.partition(".")[2]) <= len("00") else f"${digits}"
+
+
 class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
     """The prices and the budget of one session."""
 
@@ -21,6 +27,8 @@ class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
     """US dollars that the session may cost; None for no limit."""
     prices: Mapping[str, Price] = {}
     """Prices by model; they take precedence over those of the catalogue."""
+    remedy: str = "compact the conversation"
+    """What makes the next call cheaper."""
 
     def cost(self, usage: Usage, *, provider: str, model: str) -> float | None:
         """Return the cost of a call in US dollars; None when the price is unknown."""
@@ -36,21 +44,23 @@ class CostLimit(Struct, frozen=True, gc=False, kw_only=True):
             return
         if spent.usd >= self.budget:
             raise BudgetReached(
-                f"the session has cost ${spent.usd:.4f} of its budget of ${self.budget:.2f}."
-                " Raise the budget to continue; nothing is lost."
+                f"the session has cost ${spent.usd:.4f} of its budget of"
+                f" {format_dollars(self.budget)}. Raise the budget to continue; nothing is lost."
             )
         cost = self.cost(expected, provider=provider, model=model)
         if cost is None:
             raise BudgetReached(
                 f"the price of {model} on {provider} is unknown, so the budget of"
-                f" ${self.budget:.2f} cannot be enforced. Set its price, or run without a budget."
+                f" {format_dollars(self.budget)} cannot be enforced. Set its price, or run without"
+                " a budget."
             )
         if spent.usd + cost > self.budget:
             raise BudgetReached(
                 f"the next call to {model} would cost about ${cost:.4f}"
                 f" ({expected.input_tokens:,} tokens in, about {expected.output_tokens:,} out), and"
-                f" ${self.budget - spent.usd:.4f} of the budget of ${self.budget:.2f} is left."
-                " Raise the budget or compact the conversation to continue; nothing is lost."
+                f" ${self.budget - spent.usd:.4f} of the budget of"
+                f" {format_dollars(self.budget)} is left. Raise the budget or {self.remedy} to"
+                " continue; nothing is lost."
             )
 
     def limit_output(

@@ -33,6 +33,8 @@ from clew.stores.protocol import Store
 from clew.tools.protocol import ToolOutput
 
 _TITLE = 80
+_MOST_ADDED = 3
+"""How many hits are added to entries that were read by numbers without `#`."""
 _VERSIONS = 200
 """How many calls that name a file are read for its latest version."""
 RECALL_HINTS = Hints(
@@ -50,7 +52,8 @@ class RecallRequest(Struct, frozen=True, kw_only=True):
     """What to look for, or what to read."""
 
     text: str
-    """Words and filters, or entries such as `#12`, `#27 #65` or `382-390`."""
+    """Words and filters, or entries such as `#12`, `#27 #65` or `#382-390`. Numbers without `#` are
+    entries and words: `8080` also finds the entries that contain it."""
     offset: int = 0
     """The first character to read."""
     page: int = 12_000
@@ -95,10 +98,42 @@ class SessionRecall:
             SessionError: The request cannot be understood, or there is nothing to read.
             StoreError: The store cannot be read.
         """
+        is_marked = "#" in request.text or request.offset > 0
+        try:
+            text = self._read_entries(request)
+        except SessionError:
+            # A number without `#` may be meant as a word, and `2026-11` is no range.
+            if is_marked or not (answer := await self._find(request)).is_found:
+                raise
+            return answer
+        if text is None:
+            return await self._find(request)
+        return RecallAnswer(text=text) if is_marked else await self._add_hits(request, text)
+
+    def _read_entries(self, request: RecallRequest) -> str | None:
+        """Return the entries that the request names; None if it names none."""
         references = parse_references(request.text)
-        if references is not None:
-            text = format_entries(references, self._read, offset=request.offset, page=request.page)
+        if references is None:
+            return None
+        return format_entries(references, self._read, offset=request.offset, page=request.page)
+
+    async def _add_hits(self, request: RecallRequest, text: str) -> RecallAnswer:
+        """Add other entries that contain a number which was written without `#`."""
+        shown = [n for one in parse_references(request.text) or () for n in one.numbers]
+        words = replace(
+            request,
+            text=f'"{request.text.strip()}"',
+            limit=_MOST_ADDED,
+            page=request.page // 4,
+            skip=(*request.skip, *shown),
+        )
+        answer = await self._find(words)
+        if not answer.is_found:
             return RecallAnswer(text=text)
+        heading = f"Entries that contain {words.text}:"
+        return replace(answer, text=f"{text}\n\n{heading}\n\n{answer.text}")
+
+    async def _find(self, request: RecallRequest) -> RecallAnswer:
         query = parse_query(request.text, now=self._clock())
         if query.latest:
             return RecallAnswer(text=await self._latest(query, request.page))
@@ -243,7 +278,7 @@ def parse_arguments(arguments: dict[str, Any]) -> RecallRequest | None:
         case {"entry": int(number)}:
             text = f"#{number}"
         case {"range": str(text)} if text.strip():
-            pass
+            text = f"#{text.strip()}" if text.strip()[0].isdecimal() else text
         case {"latest_file": str(path)} if path.strip():
             text = f"latest:{path}"
         case {"query": str(text)} if text.strip():

@@ -237,13 +237,9 @@ class SessionState(Struct, kw_only=True):
 
     def expect_call(self, added: int = 0) -> Usage:
         """Estimate the tokens of the next call, if `added` tokens join the conversation before."""
-        view = self.journal.view
-        return expect_usage(
-            view,
-            self.used_tokens + added,
-            spent=self.journal.spending,
-            is_warm=self.clock() - view.called_at <= self.policy.prices.cold_after,
-        )
+        view, spent = self.journal.view, self.journal.spending
+        is_warm = self.clock() - view.called_at <= self.policy.prices.cold_after
+        return expect_usage(view, self.used_tokens + added, spent=spent, is_warm=is_warm)
 
     @property
     def budget(self) -> float | None:

@@ -317,7 +317,7 @@ async def _call_with_remedies(state: SessionState, used: int) -> ModelAnswer:
 
 
 async def _make_room(state: SessionState, overflow: ProviderError) -> bool:
-    learned = isinstance(overflow, ContextOverflow) and await _shrink_window(state, overflow.limit)
+    learned = isinstance(overflow, ContextOverflow) and await _shrink_window(state, overflow)
     from clew.session.compaction import compact  # noqa: PLC0415 - see `fit`
 
     try:
@@ -328,16 +328,27 @@ async def _make_room(state: SessionState, overflow: ProviderError) -> bool:
     return True
 
 
-async def _shrink_window(state: SessionState, limit: int | None) -> bool:
-    """Use the limit that the provider named, if it is smaller than the known window."""
+async def _shrink_window(state: SessionState, overflow: ContextOverflow) -> bool:
+    """Use the limit that the provider named, if it is smaller than the known window.
+
+    Later sessions use it too, except the limit of an account, which differs from key to key and
+    is raised over time.
+    """
     setup = state.journal.view.setup
-    model = setup.model
+    model, limit = setup.model, overflow.limit
     if limit is None or not LEAST_WINDOW <= limit < model.window:
         return False
     facts = override_window(model, limit)
     await state.journal.append(replace(setup, model=facts, calibration=None))
-    await remember_window(state, limit)
-    state.emit(Warned(f"{state.provider.name} says that {model.name} takes {limit:,} tokens"))
+    name = state.provider.name
+    if overflow.is_account_limit:
+        text = (
+            f"{name} lets this account send {limit:,} tokens a minute: the window of this session"
+        )
+    else:
+        await remember_window(state, limit)
+        text = f"{name} says that {model.name} takes {limit:,} tokens"
+    state.emit(Warned(text))
     return True
 
 

@@ -16,12 +16,14 @@ from clew.core.entries import Entry, MessageAdded, SessionRecord, SetupChanged
 from clew.core.errors import SessionError
 from clew.core.ids import EntryId, SessionId, new_session_id
 from clew.core.json_text import decode_json
-from clew.core.messages import Role
+from clew.core.messages import Message, Role
 from clew.core.text import replace_surrogates
 
 _MOST_WORDS = 200
 _LOOKED_AT = 2_000
 """Characters of a message from which its first words are taken."""
+_ADDED = ("<", "# AGENTS.md instructions", "Caveat: ")
+"""How messages begin that other agent programs write in the name of the user."""
 COLUMNS = (
     *("id", "cwd", "name", "created_at", "updated_at", "parent", "forked_at", "model"),
     *("title", "last_words", "entries", "messages", "size", "kind", "extra"),
@@ -157,7 +159,7 @@ class Growth(Struct, frozen=True, kw_only=True):
         """Compute it for at least one entry; `lines` are the entries as stored."""
         bodies = [entry.body for entry in entries if isinstance(entry.body, MessageAdded)]
         said = [body.message for body in bodies if body.message.role is not Role.TOOL]
-        asked = (message.text for message in said if message.role is Role.USER)
+        asked = (_find_words(message) for message in said if message.role is Role.USER)
         return cls(
             first=entries[0].id,
             last=entries[-1].id,
@@ -166,7 +168,7 @@ class Growth(Struct, frozen=True, kw_only=True):
             messages=len(bodies),
             size=sum(map(len, lines)),
             title=next(_words(asked), ""),
-            last_words=next(_words(message.text for message in reversed(said)), ""),
+            last_words=next(_words(map(_find_words, reversed(said))), ""),
             model=next(_models(reversed(entries)), ""),
         )
 
@@ -194,6 +196,17 @@ class SearchHit(Struct, frozen=True, kw_only=True):
     """How many entries match."""
     excerpt: str = ""
     """The text of that entry around the words of the query."""
+
+
+def _find_words(message: Message) -> str:
+    """Return what a person or the model said, without what programs put before it."""
+    text = message.text
+    if message.role is not Role.USER or not text.lstrip().startswith(_ADDED):
+        return text
+    # Its patterns take a while to compile, and messages of Clew itself do not begin like this.
+    from clew.context.digest.user_words import find_request  # noqa: PLC0415
+
+    return find_request(text)
 
 
 def _words(texts: Iterable[str]) -> Iterator[str]:

@@ -179,9 +179,12 @@ class SqliteDialect:
         """Return a function that counts a word."""
         if word.endswith("*"):
             return lambda text: text.count(f" {word[:-1]}")
-        # The first form is the stem of the others.
+        # The first form is the stem of most others, and `v2` is none of `2`.
         stem, *_ = forms = word.split("|")
-        return lambda text: _count_forms(text, stem, frozenset(forms))
+        others = [form for form in forms if not form.startswith(stem)]
+        return lambda text: sum(
+            _count_forms(text, start, frozenset(forms)) for start in (stem, *others)
+        )
 
 
 def _count_forms(text: str, stem: str, forms: frozenset[str]) -> int:

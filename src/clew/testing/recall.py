@@ -109,6 +109,41 @@ async def finds_names_and_phrases(store: Store) -> None:
     assert await _ids(store, "算機") == [8]
 
 
+async def finds_versions_and_inner_names(store: Store) -> None:
+    """A version is found with or without its `v`, a name by the words that it ends with."""
+    await store.create(a_record("a"))
+    others = [f"release {number}.3.1" for number in range(10, 40)]
+    texts = ["Release v2.3.1-rc4 broke", "now 2.4.0", "getUserName()", "getHTTPResponseCode()"]
+    await store.append(A, _entries([user(text) for text in (*texts, "the username", *others)]))
+
+    for query in ("2.3.1", "2.3.1-rc4", "v2.3.1", "V2.3.1-RC4"):
+        assert (await _ids(store, query))[:1] == [1], query
+    assert (await _ids(store, "2.4.0"))[:1] == (await _ids(store, "v2.4"))[:1] == [2]
+    assert await _ids(store, "username") == [5, 3]
+    assert (await _ids(store, "responsecode")) == (await _ids(store, "HTTPResponse")) == [4]
+
+
+async def finds_words_of_any_script(store: Store) -> None:
+    """A word is found as it was written, and without its accents, ligatures and case."""
+    await store.create(a_record("a"))
+    written = {
+        "Die Straße und ihre Größe": "Straße strasse Größe grösse GROSSE",
+        "Der Fußgänger ist groß": "Fußgänger fussganger groß gross",
+        "ﬁle with a ligature…": "ﬁle file ligature",
+        "İstanbul is a city": "İstanbul istanbul ISTANBUL",
+        "ΣΊΣΥΦΟΣ pushes a stone": "ΣΊΣΥΦΟΣ Σίσυφος σισυφος",
+        "ＡＢＣ１２３ is wide, ｶﾞﾗｽ is narrow": "ＡＢＣ１２３ abc123 ｶﾞﾗｽ ガラス",
+        "a cafe\u0301 and a 3½-inch disk": "cafe\u0301 café cafe 3½",
+        "한글은 decomposed \u1112\u1161\u11ab\u1100\u116e\u11a8": "한글은 한국",
+        "計算機の設定も更新した。": "計算機 設定 更新",
+    }
+    await store.append(A, _entries([user(text) for text in written]))
+
+    for number, words in enumerate(written.values(), 1):
+        for word in words.split():
+            assert number in await _ids(store, word), word
+
+
 async def filters(store: Store) -> None:
     """Filters by role, tool, file and time hold for every hit."""
     await _talk(store)
@@ -118,8 +153,18 @@ async def filters(store: Store) -> None:
     assert await _ids(store, "file:login.py") == [7, 5]
     assert await _ids(store, "file:auth/login.py ttl tool:Edit") == [7]
     assert await _ids(store, "file:other/login.py") == []
+    assert await _ids(store, "file:*.py ttl tool:Edit") == [7]
+    assert await _ids(store, "file:auth/*.py") == await _ids(store, "file:LOG") == [7, 5]
+    assert await _ids(store, "file:*.rs") == await _ids(store, "file:src") == []
+    refused = tool_result(_RUN, "Permission denied: the user said no: use nox.", failed=True)
+    quoted = tool_result(_RUN, "Permission denied: the user said no: use tox.")
+    await store.append(A, _entries([refused, quoted], start=10))
+    assert [hit.unit.text for hit in await _find(store, "nox role:user")] == ["use nox."]
+    assert await _ids(store, "role:user") == [10, 9, 1]
+    assert await _ids(store, "tox role:user") == []
+    assert await _ids(store, "nox") == [10]
     assert await _ids(store, "role:user until:1970-01-01T00:16:45") == [1]
-    assert await _ids(store, "role:user since:1970-01-01T00:16:45") == [9]
+    assert await _ids(store, "role:user since:1970-01-01T00:16:45") == [10, 9]
 
 
 async def ignores_boilerplate(store: Store) -> None:
@@ -177,6 +222,8 @@ RECALL_CHECKS: tuple[StoreCheck, ...] = (
     chooses_the_best_of_many,
     finds_a_call_with_its_result,
     finds_names_and_phrases,
+    finds_versions_and_inner_names,
+    finds_words_of_any_script,
     filters,
     ignores_boilerplate,
     folds_near_identical_texts,

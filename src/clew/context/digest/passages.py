@@ -253,20 +253,20 @@ _SEPARATED = bytes(
     for byte in range(256)
 )
 """Replaces ASCII characters that no name has by a space, much faster than an expression."""
+_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\\w")
 _LEAST_NAME, _LEAST_IDENTIFIER = 7, 12
 _HASH = re.compile(r"[0-9a-f]{7,40}")
 
 
 def find_names(text: str) -> list[str]:
     """Return the names in a text: files, hashes and long identifiers."""
-    return _NAME.findall(text)
+    return _NAME.findall(_blank_escapes(text))
 
 
 def count_names(text: str) -> dict[str, int]:
     """Return what `find_names` finds, in order, and how often each occurs; much faster."""
     names: dict[str, int] = {}
-    tokens = text.encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
-    for found in filter(None, map(_names_of, tokens)):
+    for found in filter(None, map(_names_of, _split_tokens(text))):
         for name in found:
             names[name] = names.get(name, 0) + 1
     return names
@@ -274,8 +274,23 @@ def count_names(text: str) -> dict[str, int]:
 
 def collect_names(text: str) -> set[str]:
     """Return the names that `count_names` finds; faster where a text repeats its words."""
-    tokens = text.encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
-    return set(chain.from_iterable(map(_names_of, set(tokens))))
+    return set(chain.from_iterable(map(_names_of, set(_split_tokens(text)))))
+
+
+def _blank_escapes(text: str) -> str:
+    """Return `text` with spaces for the escapes of JSON and source code, which begin no name.
+
+    Where a path of Windows has single backslashes, they are not escapes.
+    """
+    if "\\" not in text or _WINDOWS_PATH.search(text):
+        return text
+    for escape in ("\\\\", "\\n", "\\t", "\\r"):
+        text = text.replace(escape, "  ")
+    return text
+
+
+def _split_tokens(text: str) -> list[bytes]:
+    return _blank_escapes(text).encode("utf-8", "surrogatepass").translate(_SEPARATED).split()
 
 
 class _TokenNames(dict[bytes, Sequence[str]]):

@@ -147,9 +147,8 @@ def _prepare_work(
     stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
     state = history.state.gather_state()
-    known_lines = set(chain.from_iterable(one.line_texts for one in shown))
-    changed = "\n".join(state.changed_files.lines)
-    excerpts = Excerpts(stretch, known=known_lines, told=changed)
+    known = set(chain.from_iterable(one.line_texts for one in shown))
+    excerpts = Excerpts(stretch, known=known, told="\n".join(state.changed_files.lines))
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable(one.names for one in shown))
     visible = {item.entry_id for item in staying}

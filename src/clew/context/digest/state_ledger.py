@@ -25,9 +25,10 @@ from clew.context.digest.sections import TextSection, fill_sections
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
 from clew.context.digest.tool_steps import ToolStep, is_temporary
-from clew.context.digest.user_words import find_answer, is_interruption, is_rejection
+from clew.context.digest.user_words import is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
+from clew.context.user_answers import find_words
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize
 
@@ -165,7 +166,7 @@ def _list_refusals(
         (
             step.place,
             Refusal(
-                entry_id=step.result_id, what=_describe_step(step), reason=find_answer(step.result)
+                entry_id=step.result_id, what=_describe_step(step), reason=find_words(step.result)
             ),
         )
         for step in steps

@@ -15,17 +15,10 @@ from msgspec import Struct
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
 from clew.context.lazy_list import lazy_property
+from clew.context.user_answers import READ_TOOLS, SHELL_TOOLS
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.json_text import JsonDecoder
 
-_SHELLS = frozenset(
-    {
-        "bash", "shell", "exec_command", "local_shell", "execute", "terminal", "run_command",
-        "run_shell_command", "execute_bash", "execute_command", "powershell", "shell_command",
-        "container.exec",
-    }
-)  # fmt: skip
-_READS = frozenset({"read", "read_file", "view", "notebookread", "view_file", "open_file"})
 _CHANGES = frozenset(
     {
         "write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "replace",
@@ -100,7 +93,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @lazy_property
     def command(self) -> str:
         """The shell command, or an empty string if this is no shell call."""
-        if self.name not in _SHELLS:
+        if self.name not in SHELL_TOOLS:
             return ""
         found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
         if isinstance(found, list):
@@ -148,14 +141,14 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def only_reads(self) -> bool:
         """True if the tool can do nothing but read a file."""
-        return self.name in _READS
+        return self.name in READ_TOOLS
 
     @property
     def reads(self) -> bool:
         """True if the call reads one file."""
         if self.name.startswith("str_replace"):
             return self.arguments.get("command") == "view"
-        return self.name in _READS
+        return self.name in READ_TOOLS
 
     @lazy_property
     def file_read(self) -> tuple[str, str]:
@@ -218,13 +211,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
 @lru_cache(maxsize=256)
 def is_read_tool(name: str) -> bool:
     """Return whether a tool reads one file."""
-    return name.lower() in _READS
-
-
-@lru_cache(maxsize=256)
-def may_quote_user(name: str) -> bool:
-    """Return whether a result of a tool may tell what the user said, even if it did not fail."""
-    return name.lower() not in _READS and name.lower() not in _SHELLS
+    return name.lower() in READ_TOOLS
 
 
 _PATCH_FILE = re.compile(

@@ -4,7 +4,6 @@ Rendered into a limited number of characters, requests are more important than c
 first task, the newest request, and what reads like a rule come first. Nothing is paraphrased.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, zip_longest
@@ -12,13 +11,14 @@ from itertools import chain, zip_longest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.tool_steps import may_quote_user
-from clew.context.digest.user_words import find_answer, find_request, is_interruption, is_rule
+from clew.context.digest.conclusion import quote_conclusion, write_line
+from clew.context.digest.user_words import find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
+from clew.context.user_answers import find_answer
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
-from clew.core.text import one_line, pluralize, shorten_links
+from clew.core.text import pluralize
 
 _USER, _ASSISTANT, _TOOL_RESULT = ItemKind.USER, ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 
@@ -72,7 +72,7 @@ class Turn(Struct, frozen=True, kw_only=True, dict=True):
     @lazy_property
     def short_answer(self) -> str:
         """The answer on one line; empty if it is too long for a ledger to quote it whole."""
-        line = _write_line(self.answer)
+        line = write_line(self.answer)
         return line if len(line) <= _MOST_CONCLUSION else ""
 
 
@@ -105,8 +105,8 @@ class TurnLog:
                 answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
-                        self._add_answer(item.entry_id, find_answer(part.text))
+                    if type(part) is ToolResult and (said := find_answer(part)):
+                        self._add_answer(item.entry_id, said)
             elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
@@ -116,10 +116,9 @@ class TurnLog:
         return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
 
     def _add_answer(self, entry_id: EntryId, said: str) -> None:
-        if said:
-            self._conclude()
-            corrects = not said.endswith("?")
-            self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
+        self._conclude()
+        corrects = not said.endswith("?")
+        self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
 
     def _add_message(self, item: Item) -> None:
         turns, text, parts = self._turns, item.message.text, item.message.parts
@@ -152,84 +151,6 @@ class TurnLog:
                 text, answer_id = told, item.entry_id
                 break
         return replace(turn, outcome=outcome, answer=text, answer_id=answer_id)
-
-
-_PARAGRAPH = re.compile(r"\n\s*\n")
-_HEADING = re.compile(r"^(?:#{1,6} .*|\*\*[^*\n]+\*\*:?|-{3,}|`★.*)$", re.MULTILINE)
-_CLOSING = re.compile(
-    r"(?:would you like|want me to|do you want|shall i|should i|let me know|anything else)",
-    re.IGNORECASE,
-)
-_EXACT = re.compile(r"\d|`")
-_GAP = " … "
-_LEAST_PAIR = 160
-"""In less room only the beginning is quoted, unless both fit."""
-
-
-def quote_conclusion(answer: str, *, max_chars: int) -> str:
-    """Quote the beginning and the end of an answer on one line, at most `max_chars` long.
-
-    Answers begin with the outcome and end with a conclusion or a question; what is between
-    them is usually detail, of which as much is quoted as fits. An answer that fits is quoted
-    whole.
-    """
-    whole = _write_line(answer)
-    if len(whole) <= max_chars:
-        return whole
-    answer = _strip_markup(answer)
-    told = _list_paragraphs(answer)
-    if len(told) > 1 and told[0].endswith(":"):
-        told[:2] = [f"{told[0]} {told[1]}"]
-    if len(told) > 2 and len(told[-1]) < max_chars // 3 and _CLOSING.search(told[-1]):
-        told[-2:] = [f"{told[-2]} {told[-1]}"]
-    first, last = told[0], told[-1]
-    room = max_chars - len(_GAP)
-    if len(told) == 1 or len(first) + len(last) > room < _LEAST_PAIR:
-        return one_line(first, max_chars) if max_chars > 1 else ""
-    if len(first) + len(last) <= room:
-        return _fill_between(told, room - len(first) - len(last))
-    tail = min(len(last), max(room // 2, room - len(first)))
-    return f"{_cut_end(first, room - tail)}{_GAP}{_cut_start(last, tail)}"
-
-
-def _write_line(answer: str) -> str:
-    return one_line(_strip_markup(answer))
-
-
-def _strip_markup(answer: str) -> str:
-    return shorten_links(answer).replace("**", "")
-
-
-def _list_paragraphs(answer: str) -> list[str]:
-    """Return the paragraphs on one line each, without those that are only a heading."""
-    paragraphs = [raw.strip() for raw in _PARAGRAPH.split(answer) if raw.strip()]
-    told = [raw for raw in paragraphs if not _HEADING.fullmatch(raw)] or paragraphs
-    return [one_line(raw.lstrip("#") if "\n" in raw else raw) for raw in told]
-
-
-def _fill_between(told: Sequence[str], room: int) -> str:
-    """Quote the first and the last paragraph and, of the others, those that fit into `room`.
-
-    Paragraphs with numbers or names in code come first.
-    """
-    kept = {0, len(told) - 1}
-    inner = range(1, len(told) - 1)
-    for place in sorted(inner, key=lambda place: not _EXACT.search(told[place])):
-        if len(told[place]) + len(_GAP) <= room:
-            kept.add(place)
-            room -= len(told[place]) + len(_GAP)
-    text = told[0]
-    for place in sorted(kept)[1:]:
-        text += (" " if place - 1 in kept else _GAP) + told[place]
-    return text
-
-
-def _cut_end(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: size - 1]}…"
-
-
-def _cut_start(text: str, size: int) -> str:
-    return text if len(text) <= size else f"…{text[len(text) - size + 1 :]}"
 
 
 _LEAST_REQUEST = 240

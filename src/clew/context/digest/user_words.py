@@ -50,18 +50,6 @@ _PLAN_NOTE = "\n\nIf you need specific details from before exiting plan mode"
 _REQUEST_HEADING = re.compile(r"^## My request for \w+:\s*$", re.MULTILINE)
 """After it an editor extension puts the request; before it, what the editor shows."""
 
-_SAID_IN_RESULT = (
-    "To tell you how to proceed, the user said:",
-    "The user provided the following reason for the rejection:",
-    "User has answered your questions:",
-    "Your questions have been answered:",
-)
-_SAID_WITHIN = 2_000
-"""These words begin within this many characters; later ones are a quotation."""
-_AFTER_WORDS = (
-    "Note: The user's next message may contain a correction or preference.",
-    "You can now continue with the user's answers in mind",
-)
 _REJECTIONS = (
     "The user doesn't want to",
     "[Request interrupted by user",
@@ -140,20 +128,6 @@ def _find_command(text: str, name: str) -> str:
     if arguments:
         return f"{name} {arguments}"
     return "" if name in _CLIENT_COMMANDS else name
-
-
-def find_answer(result: str) -> str:
-    """Return what the user said in a tool result: a reason for a rejection, or answers."""
-    beginning = result[:_SAID_WITHIN]
-    for introduction in _SAID_IN_RESULT:
-        if introduction in beginning:
-            break
-    else:
-        return ""
-    words = result.partition(introduction)[2]
-    for addition in _AFTER_WORDS:
-        words = words.partition(addition)[0]
-    return words.strip()
 
 
 def is_interruption(text: str) -> bool:

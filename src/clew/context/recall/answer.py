@@ -40,6 +40,11 @@ class EntryRange(Struct, frozen=True, kw_only=True):
     first: int
     last: int
 
+    @property
+    def numbers(self) -> range:
+        """The numbers of the entries."""
+        return range(self.first, self.last + 1)
+
 
 def parse_references(text: str) -> tuple[EntryRange, ...] | None:
     """Return the entries that `#12`, `382-390`, `#12~3` or `#27 #65` stands for.
@@ -55,7 +60,7 @@ def parse_references(text: str) -> tuple[EntryRange, ...] | None:
     if not matches or None in matches or not is_list:
         return None
     references = tuple(_make_reference(match) for match in matches if match)
-    sizes = [one.last - one.first + 1 for one in references]
+    sizes = [len(one.numbers) for one in references]
     if min(sizes) < 1 or sum(sizes) > _MOST_ENTRIES:
         raise SessionError(
             f"{one_line(text, 80)} is not a range of entries; write one such as 382-390, with at"
@@ -202,7 +207,7 @@ def _read_all(references: Sequence[EntryRange], read: ReadEntry) -> Sequence[Uni
     """Return the units of ranges; of a call and its result in them, only the two together."""
     units: dict[tuple[int, str], Unit] = {}
     for reference in references:
-        for number in range(reference.first, reference.last + 1):
+        for number in reference.numbers:
             for unit in read_units(number, read):
                 key = (unit.entry_id, unit.call.call_id if unit.call else "")
                 units.setdefault(key, unit)

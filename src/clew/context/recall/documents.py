@@ -18,6 +18,7 @@ from clew.context.recall.entry_text import (
 )
 from clew.context.recall.query import RecallQuery
 from clew.context.recall.words import count_words, split_terms
+from clew.context.user_answers import find_answer
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.ids import CallId, EntryId
 from clew.core.messages import Reasoning, Role, Text, ToolCall, ToolResult
@@ -70,10 +71,19 @@ def make_mark(kind: str, value: str) -> str:
     return _MARKS[kind] + _NOT_WORD.sub(_JOINER, name.lower())
 
 
-def required_words(query: RecallQuery) -> tuple[str, ...]:
-    """Return the patterns that every entry must match: filters and the words of phrases."""
+def required_words(query: RecallQuery, *, any_file: bool = False) -> tuple[str, ...]:
+    """Return the patterns that every entry must match: filters and the words of phrases.
+
+    Args:
+        query: What is looked for.
+        any_file: Let entries with any file pass, because their paths are compared afterwards.
+    """
     filters = [(kind, getattr(query, kind)) for kind in _MARKS]
-    marks = [make_mark(kind, value) for kind, value in filters if value]
+    marks = [
+        f"{_MARKS[kind]}*" if any_file and kind == "file" else make_mark(kind, value)
+        for kind, value in filters
+        if value
+    ]
     words = [
         term if term.isascii() else f"{term}*"
         for phrase in query.phrases
@@ -112,7 +122,8 @@ def _describe_part(
             return [format_call(part)], [make_mark("role", Role.TOOL), *_mark_call(part)]
         case ToolResult(name=name, call_id=call_id, text=text) if name != RECALL:
             call = calls.get(call_id) or ToolCall(call_id=call_id, name=name)
-            return [format_call(call), full_text or text], _mark_call(call)
+            said = [make_mark("role", Role.USER)] if find_answer(part) else []
+            return [format_call(call), full_text or text], [*_mark_call(call), *said]
         case _:
             return [], []
 

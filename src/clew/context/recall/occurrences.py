@@ -3,12 +3,11 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
+from clew.context.recall.folded_text import FoldedText
 from clew.context.recall.query import RecallQuery, Term
-from clew.context.recall.words import fold
 
 _MOST_CHARS = 400_000
 """Characters of a text that are looked at: an index has the words of no more."""
@@ -20,7 +19,6 @@ _OTHER_FORM = 0.5
 _LINE_REST = 160
 """Characters by which a passage grows to show its last line whole."""
 _WORD = re.compile(r"\w+\Z")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Snippet(Struct, frozen=True, kw_only=True):
@@ -57,21 +55,20 @@ class Matcher:
         """Return whether all exact phrases of the query are in `text`."""
         if not self._phrases:
             return True
-        plain = _strip_accents(text).lower()
-        return all(phrase.search(plain) for phrase in self._phrases)
+        folded = FoldedText(text).text
+        return all(phrase.search(folded) for phrase in self._phrases)
 
     def find(self, text: str) -> list[Occurrence]:
         """Return the places where words of the query occur, in order."""
         if not self._needles:
             return []
-        plain = _strip_accents(text[:_MOST_CHARS])
-        lower = plain.lower()
+        folded = FoldedText(text[:_MOST_CHARS])
         # A name is found as a whole before its parts are. One search for each word is several
         # times as fast as one regular expression for all.
         places = sorted(
             (start, -len(needle.stem), index)
             for index, needle in enumerate(self._needles)
-            for start in _find_all(lower, needle.stem)
+            for start in needle.find(folded)
         )
         found: list[Occurrence] = []
         left = [_MOST_PER_TERM] * self.size
@@ -80,24 +77,25 @@ class Matcher:
             if start < end:
                 continue
             end = start - length
-            needle = self._needles[index]
-            if left[index] and (not needle.starts_words or _starts_word(plain, start)):
-                found.append(Occurrence(start, index, needle.weigh(lower, start)))
+            if left[index]:
+                weight = self._needles[index].weigh(folded.text, start)
+                found.append(Occurrence(folded.find_origin(start), index, weight))
                 left[index] -= 1
         return found
-
-
-def _find_all(text: str, word: str) -> Iterator[int]:
-    start = text.find(word)
-    while start >= 0:
-        yield start
-        start = text.find(word, start + len(word))
 
 
 class _Needle(Struct, frozen=True):
     stem: str
     word: str
     starts_words: bool
+
+    def find(self, folded: FoldedText) -> Iterator[int]:
+        start = folded.text.find(self.stem)
+        while start >= 0:
+            is_found = not self.starts_words or folded.starts_word(start)
+            if is_found:
+                yield start
+            start = folded.text.find(self.stem, start + (len(self.stem) if is_found else 1))
 
     def weigh(self, text: str, start: int) -> float:
         end = start + len(self.word)
@@ -123,40 +121,18 @@ def _needles(query: RecallQuery) -> list[_Needle]:
 
 def _whole_needle(term: Term) -> _Needle:
     if len(term.patterns) > 1 or term.parts:
-        return _Needle(term.text, term.text, term.text[0].isascii())
+        return _Needle(term.text, term.text, _starts_words(term.text))
     return _part_needle(term.patterns[0], term.text)
 
 
 def _part_needle(pattern: str, word: str = "") -> _Needle:
     stem = pattern.removesuffix("*").partition("|")[0]
-    return _Needle(stem, word or stem, stem.isascii())
+    return _Needle(stem, word or stem, _starts_words(stem))
 
 
-def _starts_word(text: str, start: int) -> bool:
-    if start == 0 or not text[start - 1].isalnum():
-        return True
-    return text[start].isupper() and (
-        not text[start - 1].isupper() or text[start + 1 : start + 2].islower()
-    )
-
-
-def _strip_accents(text: str) -> str:
-    """Return `text` without accents, and with the same length."""
-    if text.isascii():
-        return text
-    for char in set(_NOT_ASCII.findall(text)):
-        bare = _strip_accent(char)
-        if bare != char:
-            text = text.replace(char, bare)
-    return text
-
-
-@lru_cache(maxsize=4096)
-def _strip_accent(char: str) -> str:
-    bare = fold(char)
-    if len(bare) != 1:
-        return char
-    return bare.upper() if char.isupper() and bare.isascii() else bare
+def _starts_words(text: str) -> bool:
+    """Return whether `text` counts only where a word starts; not so in scripts without spaces."""
+    return text[0].isascii() and text[0].isalnum()
 
 
 def best_window(

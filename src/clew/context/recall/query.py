@@ -15,6 +15,7 @@ _FILTER = re.compile(
     r"(?<!\S)(role|tool|file|since|after|until|before|latest):(\S+)", re.IGNORECASE
 )
 _NAME = re.compile(r"[^\s\"'`“”‘’(){}\[\]<>,;!?、。，！？]+")
+_VERSION = re.compile(r"[vV]?(\d+\.\d.*)", re.DOTALL)
 _ENDS = ".:*#@$&=|\\"
 _RELATIVE = re.compile(r"(\d+)([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -40,8 +41,8 @@ class Term(Struct, frozen=True):
     text: str
     """As it is looked for in a text, without case and accents."""
     patterns: tuple[str, ...]
-    """What an index must have: all of these. Each is a word, forms of one (`fail|failed`), or the
-    beginning of words (`3f9a*`)."""
+    """What an index must have: all of these. Each is a word, forms of one (`fail|failed`, `2|v2`),
+    or the beginning of words (`3f9a*`)."""
     parts: tuple[str, ...] = ()
     """The words of an identifier, a path or another name, each a pattern of its own."""
 
@@ -124,12 +125,22 @@ def _parse_terms(text: str) -> Iterator[Term]:
 
 
 def _make_term(word: str) -> Term:
+    version = _VERSION.fullmatch(word)
+    if version:
+        return _make_version(version[1])
     terms = split_terms(word)
     parts = [
         part for part in (terms if len(terms) > 1 else split_parts(word)) if part not in _STOP_WORDS
     ]
     patterns = (pattern_of(terms[0]),) if len(terms) == 1 else tuple(map(_exact, terms))
     return Term(fold(word), patterns, tuple(map(pattern_of, parts)) if parts != terms[:1] else ())
+
+
+def _make_version(number: str) -> Term:
+    """Return the term for `2.3.1-rc4`, which stands for `v2.3.1-rc4` as well."""
+    first, *others = split_terms(number)
+    patterns = (f"{first}|v{first}", *map(_exact, others))
+    return Term(fold(number), patterns, tuple(map(pattern_of, (first, *others))))
 
 
 def _exact(word: str) -> str:

@@ -7,13 +7,14 @@ occur together and for exact names, near-identical texts as one hit.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.recall.documents import required_words
+from clew.context.recall.documents import make_mark, required_words
 from clew.context.recall.occurrences import (
     Matcher,
     Occurrence,
@@ -24,9 +25,10 @@ from clew.context.recall.occurrences import (
     list_terms,
 )
 from clew.context.recall.query import RecallQuery, Term, widen
-from clew.context.recall.units import ReadEntry, Unit, read_units
+from clew.context.recall.units import ReadEntry, Unit, read_units, read_user_words
 from clew.core.entries import Entry
 from clew.core.ids import EntryId, SessionId
+from clew.core.messages import Role
 
 Group: TypeAlias = tuple[tuple[str, ...], int]
 """Words that belong together, and how many entries contain all of them."""
@@ -38,6 +40,8 @@ _PROPOSED = 128
 """How many entries an index proposes; their words decide which are read."""
 _PHRASE_CANDIDATES = (80, 1_000)
 """Exact phrases are checked in the text: of these, and if none has them, of more."""
+_FILE_CANDIDATES = (80, 400)
+"""The same for parts of file names, which are common."""
 _COMMON = 1_500
 """Words in more entries than this find nothing by themselves, if there are rarer ones."""
 _K1, _B = 1.2, 0.4
@@ -136,6 +140,9 @@ class _Ranking:
 
     def __init__(self, index: EntryIndex, query: RecallQuery) -> None:
         self._index, self._query = index, query
+        # Without a file of that name, the filter is a pattern or a part of a name.
+        self._any_file = bool(query.file) and not index.count((make_mark("file", query.file),))
+        self._read_units = read_user_words if query.role == Role.USER else read_units
         self._matcher = Matcher(query)
         self._found: dict[int, Sequence[Occurrence]] = {}
         """Where words occur, by the identity of the unit, which the hit keeps alive."""
@@ -167,7 +174,8 @@ class _Ranking:
 
     def hits(self, skip: frozenset[int], wanted: int) -> list[Hit]:
         """Return the scored units of the candidates, the best first: of `wanted` ones or more."""
-        for limit in _PHRASE_CANDIDATES if self._query.phrases else (_CANDIDATES,):
+        limits = _PHRASE_CANDIDATES if self._query.phrases else (_CANDIDATES,)
+        for limit in _FILE_CANDIDATES if self._any_file else limits:
             hits = sorted(self._find(max(limit, wanted), skip), key=self._order)
             if hits:
                 return [hit for hit in hits if hit.score >= _WEAK * hits[0].score]
@@ -177,7 +185,7 @@ class _Ranking:
         units: dict[tuple[int, int, str], Hit] = {}
         for session, entry_id in self._candidates(limit):
             read = _reader(self._index, session)
-            for unit in read_units(entry_id, read):
+            for unit in self._read_units(entry_id, read):
                 key = (session, unit.entry_id, unit.call.call_id if unit.call else "")
                 if key in units or {unit.entry_id, unit.called_in} & skip:
                     continue
@@ -199,7 +207,8 @@ class _Ranking:
 
     def _candidates(self, limit: int) -> Sequence[Place]:
         query = self._query
-        required = IndexQuery(all_of=required_words(query), since=query.since, until=query.until)
+        words = required_words(query, any_file=self._any_file)
+        required = IndexQuery(all_of=words, since=query.since, until=query.until)
         if not query.terms:
             return self._index.find(required, limit)
         groups = self._groups()
@@ -251,7 +260,10 @@ class _Ranking:
 
     def _score(self, unit: Unit) -> float:
         query = self._query
-        if not (_passes(unit, query) and self._matcher.contains_phrases(unit.text)):
+        if not (
+            _passes(unit, query, any_file=self._any_file)
+            and self._matcher.contains_phrases(unit.text)
+        ):
             return 0.0
         weight = _ROLE_WEIGHTS[unit.role]
         if not query.terms:
@@ -276,12 +288,13 @@ def _reader(index: EntryIndex, session: int) -> ReadEntry:
     return lambda number: index.read(session, number)
 
 
-def _passes(unit: Unit, query: RecallQuery) -> bool:
+def _passes(unit: Unit, query: RecallQuery, *, any_file: bool) -> bool:
     """Return whether a unit itself has what the filters ask for."""
+    is_named = _resembles if any_file else names_file
     return (
         (not query.role or unit.role == query.role)
         and (not query.tool or unit.tool.lower() == query.tool.lower())
-        and (not query.file or any(names_file(path, query.file) for path in unit.files))
+        and (not query.file or any(is_named(path, query.file) for path in unit.files))
         and (query.since is None or unit.at >= query.since)
         and (query.until is None or unit.at <= query.until)
     )
@@ -291,6 +304,13 @@ def names_file(path: str, wanted: str) -> bool:
     """Return whether `wanted` is a path, or the end of one."""
     have, want = path.replace("\\", "/").lower(), wanted.replace("\\", "/").lower().strip("/")
     return have == want or have.endswith(f"/{want}")
+
+
+def _resembles(path: str, wanted: str) -> bool:
+    """Return whether a pattern such as `*.py`, or a part of a name, fits the end of a path."""
+    have, want = path.replace("\\", "/").lower(), wanted.replace("\\", "/").lower().strip("/")
+    end = "/".join(have.rsplit("/", want.count("/") + 1)[-1 - want.count("/") :])
+    return fnmatchcase(end, want) or want in end
 
 
 def _fold_alike(hits: Sequence[Hit]) -> list[Hit]:

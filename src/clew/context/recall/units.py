@@ -13,6 +13,7 @@ from clew.context.recall.entry_text import (
     format_call,
     strip_boilerplate,
 )
+from clew.context.user_answers import find_answer
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.ids import EntryId
 from clew.core.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult
@@ -45,6 +46,18 @@ def read_units(number: int, read: ReadEntry) -> list[Unit]:
     """Return the units that an entry is part of; none for an entry without text."""
     entry = read(number)
     return list(_units(entry, read)) if entry is not None else []
+
+
+def read_user_words(number: int, read: ReadEntry) -> list[Unit]:
+    """Return what the user said in an entry, also when answering a question or refusing a call."""
+    entry = read(number)
+    if entry is None or not isinstance(entry.body, MessageAdded):
+        return []
+    said = [unit for unit in _units(entry, read) if unit.role == Role.USER]
+    answers = "\n".join(filter(None, map(find_answer, entry.body.message.results)))
+    if answers:
+        said.append(Unit(entry_id=entry.id, at=entry.at, role=str(Role.USER), text=answers))
+    return said
 
 
 def _units(entry: Entry, read: ReadEntry) -> Iterator[Unit]:

@@ -1,9 +1,9 @@
 """Split text into the words by which a search finds it, the same in every store.
 
-Case and accents do not matter. An identifier such as `getUserName` counts as a whole and by its
-parts; paths and `snake_case` names count by their parts, and a query for one is checked against
-the text. Scripts without spaces between words are split into overlapping pairs of characters, so
-any two or more characters in a row can be found.
+Case and accents do not matter. An identifier such as `getUserName` counts as a whole, by its
+parts and by its end `username`; paths and `snake_case` names count by their parts, and a query for
+one is checked against the text. Scripts without spaces between words are split into overlapping
+pairs of characters, so any two or more characters in a row can be found.
 """
 
 import re
@@ -23,6 +23,8 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
 """Accents and vowel signs that do not end a word."""
 _PLAIN = re.compile(r"[A-Za-z0-9]+")
+_ESCAPED = re.compile(r"(?<=\\[nrt])[A-Za-z0-9]+")
+"""What follows an escape such as `\\t` in JSON or source code, unless it is a path of Windows."""
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
@@ -30,7 +32,10 @@ def count_words(text: str) -> dict[str, int]:
     """Return the words of `text`, in order, each with how often it occurs."""
     counts: dict[str, int] = {}
     size = 0
-    for raw, count in Counter(_split(text)).items():
+    found = Counter(_split(text))
+    if "\\" in text:
+        found.update(_ESCAPED.findall(text))
+    for raw, count in found.items():
         for word in _expand(raw, query=False):
             if word in counts:
                 counts[word] += count
@@ -65,10 +70,15 @@ def matches(terms: Collection[str], words: Collection[str]) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return `text` without differences of case and accents."""
+    """Return `text` without differences of case, accents, width and ligatures.
+
+    The words of an index and of a query are folded like this. `FoldedText` folds a whole text in
+    the same way and knows the offsets.
+    """
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    compatible = unicodedata.normalize("NFKC", text)
+    decomposed = unicodedata.normalize("NFKD", compatible.casefold())
     bare = "".join(char for char in decomposed if not unicodedata.combining(char))
     return unicodedata.normalize("NFC", bare)
 
@@ -84,9 +94,11 @@ def _expand(raw: str, *, query: bool) -> Iterator[str]:
         yield raw.lower()[:_LONGEST]
         if not (query or raw.islower() or raw.isupper()) and len(parts := split_parts(raw)) > 1:
             yield from parts
+            # It is found by its ends too: `getUserName` by `username`.
+            yield from ("".join(parts[start:]) for start in range(1, len(parts) - 1))
     elif _patterns()[1].match(folded := fold(raw)):
         yield from _pairs(folded, query=query)
-    else:
+    elif folded:
         yield folded[:_LONGEST]
 
 

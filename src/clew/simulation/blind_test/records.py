@@ -1,7 +1,8 @@
 """The replies of a blind test, in a file of JSON lines: every reply is paid for only once.
 
 A reply is found again by what was asked: the piece of text, the question, the view. So replies of
-another session, model or version of a view never mix with those of this test.
+another session, model or version of a view never mix with those of this test. A reply that could
+not be used counts for the run that asked for it; the next run asks again.
 """
 
 import os
@@ -51,6 +52,11 @@ class QuestionsWritten(Struct, frozen=True, kw_only=True, tag="questions"):
     problem: str = ""
     spent: Spending = Spending()
 
+    @property
+    def failed(self) -> bool:
+        """True if the writer gave no question that can be used."""
+        return not self.questions
+
 
 class SummaryWritten(Struct, frozen=True, kw_only=True, tag="summary"):
     """The summary of a model, for the view that Clew makes with it."""
@@ -61,6 +67,11 @@ class SummaryWritten(Struct, frozen=True, kw_only=True, tag="summary"):
     """Empty when the model wrote none; then rules write it, as in a session."""
     problem: str = ""
     spent: Spending = Spending()
+
+    @property
+    def failed(self) -> bool:
+        """True if the model wrote no summary."""
+        return not self.text
 
 
 class QuestionAnswered(Struct, frozen=True, kw_only=True, tag="answer"):
@@ -76,6 +87,11 @@ class QuestionAnswered(Struct, frozen=True, kw_only=True, tag="answer"):
     problem: str = ""
     spent: Spending = Spending()
 
+    @property
+    def failed(self) -> bool:
+        """True if the reader gave no answer."""
+        return self.answer is None
+
 
 class AnswersGraded(Struct, frozen=True, kw_only=True, tag="grades"):
     """The reply of a grader."""
@@ -88,6 +104,11 @@ class AnswersGraded(Struct, frozen=True, kw_only=True, tag="grades"):
     problem: str = ""
     spent: Spending = Spending()
 
+    @property
+    def failed(self) -> bool:
+        """True if the grader gave no grades."""
+        return not self.grades
+
 
 Record: TypeAlias = QuestionsWritten | SummaryWritten | QuestionAnswered | AnswersGraded
 _Line: TypeAlias = TestedSession | Record
@@ -95,16 +116,21 @@ _decoder: JsonDecoder[_Line] = JsonDecoder(_Line)
 
 
 class Replies:
-    """The replies so far, by what was asked."""
+    """The replies so far, by what was asked.
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    Args:
+        records: Replies to start with.
+        wasted: What replies cost that earlier runs could not use.
+    """
+
+    def __init__(self, records: Iterable[Record], *, wasted: Spending) -> None:
         self._written: dict[str, QuestionsWritten] = {}
         self._answered: dict[tuple[str, str], QuestionAnswered] = {}
         self._graded: dict[tuple[str, str], AnswersGraded] = {}
         self.summaries: dict[str, str] = {}
         """By the digest of the prompt."""
         self.records: list[Record] = []
-        self.spent = Spending()
+        self.wasted = self.spent = wasted
         for record in records:
             self.add(record)
 
@@ -168,7 +194,11 @@ class ReplyFile:
         self._is_new = True
         self.damaged = 0
         """Lines that cannot be read, such as the last one after a crash."""
-        self.replies = Replies(self._load())
+        loaded = self._load()
+        self.replies = Replies(
+            (one for one in loaded if not one.failed),
+            wasted=sum((one.spent for one in loaded if one.failed), Spending()),
+        )
 
     def start(self) -> None:
         """Begin the file, so that one that cannot be written is noticed before a call is paid.
