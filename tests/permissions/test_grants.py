@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
@@ -17,7 +18,7 @@ from clew.permissions.grants import (
     session_grant,
 )
 from clew.permissions.policy import Grant, Policy
-from clew.permissions.rules import parse_allow_rule
+from clew.permissions.rules import parse_allow_rule, parse_rule
 from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-3")
@@ -274,3 +275,18 @@ def test_a_call_without_a_target_is_told_apart_by_its_arguments_where_exactly_it
     assert covers(whole, other, tmp_path)
     assert describe_grant(exact, tmp_path) == "just this call"
     assert describe_grant(whole, tmp_path) == "mcp__git__push with any arguments"
+
+
+def test_a_grant_by_shape_does_not_reach_what_a_rule_guards(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("secret", encoding="utf-8")
+    asked, guarded = bash("git show HEAD~1"), bash("git show HEAD:.env")
+    policy = Policy(
+        cwd=tmp_path,
+        deny=(parse_rule("Read(./.env)"),),
+        grants=(session_grant(asked, tmp_path, exact=False),),
+    )
+
+    assert decide(asked, policy).verdict is Verdict.ALLOW
+    assert decide(bash("git show HEAD:a.py"), policy).verdict is Verdict.ALLOW
+    assert decide(guarded, policy).verdict is not Verdict.ALLOW
+    assert decide(guarded, replace(policy, deny=())).verdict is Verdict.ALLOW
