@@ -4,8 +4,9 @@ Each call ends in exactly one result, whatever happens to it. Calls run concurre
 committed in call order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import anyio
 
@@ -128,7 +129,9 @@ async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutco
         await _commit(state, call, outcome or make_interrupted_outcome(state, call))
 
 
-def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | None:
+def _take_decision(
+    state: SessionState, call: ToolCall, data: Mapping[str, Any]
+) -> PermissionRecord | None:
     decision = state.decisions.pop(call.call_id, None)
     if decision is None:
         return None
@@ -138,6 +141,7 @@ def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | No
         by=decision.by,
         reason=_redact_reason(decision.reason, values),
         question=_redact_reason(decision.question, values),
+        sandboxed=sandboxed if isinstance(sandboxed := data.get("sandbox"), bool) else None,
     )
 
 
@@ -158,7 +162,7 @@ async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> 
         error_code=outcome.error_code,
         failed=output.failed,
         display=output.display,
-        permission=_take_decision(state, call),
+        permission=_take_decision(state, call, output.data),
     )
     await state.journal.append(
         MessageAdded(
