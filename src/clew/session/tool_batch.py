@@ -23,12 +23,11 @@ from clew.session.tool_execution import (
     CallOutcome,
     make_failed_outcome,
     make_interrupted_outcome,
-    make_result,
     publish_end,
     publish_start,
-    redact_output,
     run_call,
 )
+from clew.session.tool_output import make_result, redact_output
 from clew.session.write_lock import shield_writes
 
 
@@ -54,8 +53,8 @@ async def run_calls(
 async def resume_calls(state: SessionState) -> None:
     """Finish the calls of an answer that a crash interrupted.
 
-    Calls that were not recorded as begun run now; the others get a failed result, because nobody
-    knows what they have done. Raises as `run_calls` does.
+    Calls that were not recorded as begun run now; the others get a failed result, because it
+    is unknown what they have done. Raises as `run_calls` does.
     """
     again, begun = split_open_calls(state.journal)
     for call in begun:
