@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import Item, ItemKind, Items
 from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording, measure_words, sum_words
-from clew.context.truncation import shorten_items
+from clew.context.shortened_items import shorten_items
 from clew.context.view import View
 from clew.core.ids import EntryId
 from clew.core.messages import Role
