@@ -205,14 +205,14 @@ class _Index(Struct, gc=False):
 
     def extend(self, items: Iterable[Item], length: int) -> "_Index":
         """Return the index of a longer sequence; `length` is that of this one."""
+        ids, sums, outgoing, tally = self.ids, self.sums, self.outgoing, self.tally.copy()
         for item in items:
-            self.ids.append(item.entry_id)
-            self.sums.append(self.sums[-1] + item.units)
+            ids.append(item.entry_id)
+            sums.append(sums[-1] + item.units)
             if item.message.parts:
-                self.outgoing.append(outgoing_message(item))
-        tally = self.tally.copy()
+                outgoing.append(outgoing_message(item) if item.kind is _SUMMARY else item.message)
         tally.extend(items, length)
-        return _Index(self.ids, self.sums, self.outgoing, tally)
+        return _Index(ids, sums, outgoing, tally)
 
 
 class Items(Sequence[Item]):
@@ -274,11 +274,12 @@ class Items(Sequence[Item]):
 
     def extend(self, items: Sequence[Item]) -> "Items":
         """Return the sequence that ends with `items`; this one is unchanged."""
-        if len(self._store) != self._length or not self._length:
+        store, length = self._store, self._length
+        if len(store) != length or not length:
             return Items((*self, *items))
-        index = self._index.extend(items, self._length)
-        self._store.extend(items)
-        return self._share(self._store, self._length + len(items), index)
+        index = self._index.extend(items, length)
+        store.extend(items)
+        return self._share(store, length + len(items), index)
 
     def continues(self, other: "Items") -> bool:
         """Return whether these are the items of `other`, and perhaps more after them."""

@@ -98,13 +98,21 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
     @property
     def units(self) -> int:
         """Estimated size of the whole request."""
-        whole = self.system_units + self.tool_units + self.items.units()
-        return whole - self.forgotten_units
+        return self.count_units(self.items)
+
+    def count_units(self, items: Items) -> int:
+        """Return the estimated size of the whole request, if it had these items."""
+        whole = self.system_units + self.tool_units + items.units()
+        return whole - self.count_forgotten(items)
 
     @property
     def forgotten_units(self) -> int:
         """Thinking in the items that the model's provider no longer counts."""
-        return 0 if family_of(self.setup.model.name).keeps_reasoning else self.items.past_reasoning
+        return self.count_forgotten(self.items)
+
+    def count_forgotten(self, items: Items) -> int:
+        """Return the thinking in `items` that the model's provider no longer counts."""
+        return 0 if family_of(self.setup.model.name).keeps_reasoning else items.past_reasoning
 
     @property
     def framing(self) -> Framing:
@@ -291,24 +299,20 @@ def _add_message(view: View, entry: Entry, body: MessageAdded) -> View:
     item = view.measure(entry.id, body.message)
     items = view.items.append(item)
     is_answer = item.kind is ItemKind.ASSISTANT
-    longer = replace(
+    anchor, calibration, usage = view.anchor, view.calibration, body.usage
+    if usage is not None and _is_credible(usage, units := view.count_units(items)):
+        # The request is known completely; the answer may contain hidden thinking.
+        anchor = Anchor(length=len(items), tokens=usage.context_tokens, units=units)
+        calibration = learn(calibration, view.units, usage.input_tokens)
+    return replace(
         view,
         items=items,
         tools_used=view.tools_used or bool(item.asks),
         calls=view.calls + is_answer,
         called_at=entry.at if is_answer else view.called_at,
         todos=update_todos(view.todos, item, view.items) if item.answers else view.todos,
-    )
-    if body.usage is None:
-        return longer
-    units = longer.units
-    if not _is_credible(body.usage, units):
-        return longer
-    # The request is known completely; the answer may contain hidden thinking.
-    return replace(
-        longer,
-        anchor=Anchor(length=len(items), tokens=body.usage.context_tokens, units=units),
-        calibration=learn(view.calibration, view.units, body.usage.input_tokens),
+        anchor=anchor,
+        calibration=calibration,
     )
 
 

@@ -144,11 +144,13 @@ def first_argument(arguments: str) -> str:
         values = decode_json(arguments or "{}")
     except msgspec.DecodeError:
         return ""
-    given = list(values.values()) if isinstance(values, dict) else []
-    if isinstance(values, dict) and isinstance(values.get("command"), str):
-        # A description in front of a command must not stand for it.
-        given = [values["command"]]
-    first = next((one for one in given if isinstance(one, str)), given[0] if given else "")
+    if not values or not isinstance(values, dict):
+        return ""
+    # A description in front of a command must not stand for it.
+    first = values.get("command")
+    if not isinstance(first, str):
+        given = list(values.values())
+        first = next((one for one in given if isinstance(one, str)), given[0])
     text = first if isinstance(first, str) else msgspec.json.encode(first).decode()
     # Control characters stay: each client shows them in its own way.
     line = " ".join(text.split())

@@ -6,7 +6,7 @@ granted; then come the allow rules, and the mode decides the rest. Nothing here 
 anything; the only access to the disk resolves symbolic links.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -81,7 +81,7 @@ def _not_denied(matcher: _Matcher, access: Access, policy: Policy, asking: Rule 
         return Decision(Verdict.ASK, access.question)
     if asking and exact_grant(access) not in policy.grants:
         return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this", DecidedBy.RULE)
-    if _is_granted(matcher, access, policy):
+    if policy.grants and _is_granted(matcher, access, policy):
         return Decision(
             Verdict.ALLOW, "the user allowed calls like this one for this session", DecidedBy.GRANT
         )
@@ -148,8 +148,10 @@ def _matcher_for(access: Access) -> _Matcher:
 
 
 def _first_match(
-    matcher: _Matcher, rules: Iterable[Rule], access: Access, cwd: Path
+    matcher: _Matcher, rules: Sequence[Rule], access: Access, cwd: Path
 ) -> Rule | None:
+    if not rules:
+        return None
     return next((rule for rule in rules if matcher.matches_guard(rule, access, cwd)), None)
 
 

@@ -66,7 +66,8 @@ class HttpResponse:
         self._response = response
         self._endpoint = endpoint
         self._provider = provider
-        self.content_type = response.content_type if "Content-Type" in response.headers else ""
+        declared = response.headers.get("Content-Type", "")
+        self.content_type = declared.partition(";")[0].strip().lower()
         """The declared media type; empty if there is none."""
 
     @property

@@ -15,8 +15,6 @@ from clew.providers.protocol import (
     Finished,
     PartChunk,
     ReasoningChunk,
-    RetryChunk,
-    ServerToolChunk,
     TextChunk,
     UsageChunk,
 )
@@ -88,23 +86,27 @@ class MessageBuilder:
 
     def add(self, chunk: Chunk) -> None:
         """Add the next chunk."""
+        if type(chunk) is TextChunk:
+            self._add_text(chunk)
+        elif type(chunk) is CallChunk:
+            self._add_call(chunk)
+        else:
+            self._add_other(chunk)
+
+    def _add_other(self, chunk: Chunk) -> None:
         match chunk:
-            case TextChunk():
-                self._add_text(chunk)
-            case CallChunk():
-                self._add_call(chunk)
             case ReasoningChunk():
                 self._add_reasoning(chunk)
             case PartChunk(part=part):
                 self._slots.append(_PartSlot(part))
             case UsageChunk(usage=usage):
                 self.usage = usage
-            case ServerToolChunk() | RetryChunk():
-                pass
             case Finished():
                 for call in self._calls.values():
                     call.complete = True
                 self.finished = chunk
+            case _:
+                pass
 
     def message(self) -> Message:
         """Return the message so far; without a `Finished` it is marked interrupted.

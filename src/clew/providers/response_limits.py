@@ -13,13 +13,10 @@ from clew.providers.endpoint import Endpoint
 from clew.providers.protocol import (
     CallChunk,
     Chunk,
-    Finished,
     PartChunk,
     ReasoningChunk,
-    RetryChunk,
     ServerToolChunk,
     TextChunk,
-    UsageChunk,
 )
 
 MIB = 1 << 20
@@ -60,19 +57,12 @@ class ResponseGuard:
         Raises:
             ProviderTimeout: Data arrives, but the answer makes no progress.
         """
-        # A timeout of asyncio, on which aiohttp runs, costs about three quarters of an anyio scope.
+        limit, begun = self._endpoint.longest_stall, time.monotonic()
         # Imported here because nothing needs asyncio before a request.
-        from asyncio.timeouts import timeout  # noqa: PLC0415
+        from clew.providers.deadlines import Deadline  # noqa: PLC0415
 
-        limit = self._endpoint.longest_stall
-        begun = time.monotonic()
-        try:
-            async with timeout(limit - self._waited) as deadline:
-                result = await work
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-        else:
+        with Deadline(limit - self._waited):
+            result = await work
             self._waited += time.monotonic() - begun
             return result
         raise ProviderTimeout(
@@ -97,11 +87,11 @@ class ResponseGuard:
         Raises:
             ResponseTooLarge: The answer is too long.
         """
-        if size := _content_size(chunk):
+        size = _content_size(chunk)
+        if size:
             self._waited = 0.0
             self._pending = 0
-            self._answer += size
-        self._answer += _CHUNK_COST
+        self._answer += size + _CHUNK_COST
         if self._answer > MAX_ANSWER:
             raise self._make_error(f"an answer of more than {MAX_ANSWER // MIB} million characters")
 
@@ -136,14 +126,16 @@ def too_large(endpoint: Endpoint, provider: str, what: str) -> ResponseTooLarge:
 
 def _content_size(chunk: Chunk) -> int:
     """Return how much of the answer a chunk holds; 0 if the answer makes no progress with it."""
+    # Called for every chunk: most are one of the first two.
+    if type(chunk) is TextChunk:
+        return len(chunk.text)
+    if type(chunk) is CallChunk:
+        name = chunk.name
+        return len(chunk.arguments) + (_CALL_COST + len(name) if name else 0)
     match chunk:
-        case TextChunk(text=text):
-            return len(text)
         case ReasoningChunk():
             return len(chunk.text) + len(chunk.signature) + len(chunk.redacted)
-        case CallChunk(name=name, arguments=arguments):
-            return len(arguments) + (_CALL_COST + len(name) if name else 0)
         case PartChunk() | ServerToolChunk():
             return _CALL_COST
-        case UsageChunk() | RetryChunk() | Finished():
+        case _:
             return 0

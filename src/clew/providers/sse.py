@@ -6,6 +6,7 @@ Pure: the same bytes give the same events, however the network splits them.
 from msgspec import Struct
 
 _BOM = b"\xef\xbb\xbf"
+_DATA = b"data: "
 
 
 class ServerEvent(Struct, frozen=True, gc=False):
@@ -30,6 +31,10 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Add the next bytes and return the events that they complete."""
+        is_inside = self._tail or self._data or self._name or self._after_cr
+        if not is_inside and (events := _split_plain(chunk)):
+            self._at_start = False
+            return events
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -56,7 +61,7 @@ class EventParser:
             self._at_start = False
             lines[0] = lines[0].removeprefix(_BOM)
         for line in lines:
-            if line.startswith(b"data: "):
+            if line.startswith(_DATA):
                 self._data.append(line[6:].decode(errors="replace"))
             elif line:
                 name, _, value = line.partition(b":")
@@ -70,3 +75,14 @@ class EventParser:
             else:
                 self._name = ""
         return events
+
+
+def _split_plain(chunk: bytes) -> list[ServerEvent]:
+    """Return the events of a chunk in which each is whole and one line of data, as most are.
+
+    Empty for any other chunk.
+    """
+    if not chunk.startswith(_DATA) or not chunk.endswith(b"\n\n") or b"\r" in chunk:
+        return []
+    found = chunk[6:-2].decode(errors="replace").split("\n\ndata: ")
+    return [ServerEvent(data) for data in found] if chunk.count(b"\n") == 2 * len(found) else []

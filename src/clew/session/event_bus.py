@@ -21,6 +21,7 @@ from clew.core.events import (
     Event,
     PermissionRequest,
     PermissionResolved,
+    event_name,
 )
 from clew.core.ids import SessionId
 
@@ -43,6 +44,9 @@ class _Subscription:
 
     def __init__(self, call: Listener) -> None:
         self.call = call
+
+
+_Listeners: TypeAlias = dict[type[Event] | str, tuple[_Subscription, ...]]
 
 
 class EventBus:
@@ -68,8 +72,9 @@ class EventBus:
         self._capacity = capacity
         self._buffer: deque[Envelope] | None = None
         self._seq = int(clock() * 1000)
-        self._listeners: dict[type[Event] | str, tuple[_Subscription, ...]] = {}
-        """By kind of event, `_ALL` or `_OWN`; a tuple is replaced, so it can be iterated over."""
+        self._listeners: _Listeners = {}
+        """By kind of event, `_ALL` or `_OWN`; a tuple is replaced, so it can be iterated over, and
+        never empty."""
         self._pending: list[Envelope] = []
         self._delivering = False
         self._wakeup: anyio.Event | None = None
@@ -95,13 +100,17 @@ class EventBus:
     def wants(self, kind: type[Event]) -> bool:
         """Return whether an event of that kind would reach a listener or the buffer."""
         heard = self._listeners
-        return self._buffer is not None or any(map(heard.get, (kind, _ALL, _OWN)))
+        return self._buffer is not None or kind in heard or _ALL in heard or _OWN in heard
 
     def publish(self, event: Event, *, task_id: str = "") -> None:
         """Number an event, keep it, and call the listeners."""
         self._seq += 1
-        if not self._delivering and not self.wants(type(event)):
-            return
+        if not self._delivering:
+            if not self.wants(type(event)):
+                return
+            if self._buffer is None and self._wakeup is None and _ALL not in self._listeners:
+                self._deliver(event, task_id, None)
+                return
         envelope = Envelope(
             seq=self._seq,
             session_id=self.session_id,
@@ -117,7 +126,7 @@ class EventBus:
         if self._delivering:
             self._pending.append(envelope)
         else:
-            self._deliver(envelope)
+            self._deliver(event, task_id, envelope)
 
     def on(self, name: str, listener: Listener) -> Unsubscribe:
         """Call `listener` with each event of that name; returns a function that unsubscribes.
@@ -155,8 +164,9 @@ class EventBus:
 
     def track(self, listener: Listener, *kinds: type[Event]) -> None:
         """Call `listener` with each event of these kinds, before the listeners of `on`."""
+        mine = (_Subscription(listener),)
         for kind in kinds:
-            self._listeners[kind] = (_Subscription(listener), *self._listeners.get(kind, ()))
+            self._listeners[kind] = mine + self._listeners.get(kind, ())
 
     def events(
         self, *, after: int | None = None, answering: bool = True
@@ -219,31 +229,26 @@ class EventBus:
         self._listeners[kind] = (*self._listeners.get(kind, ()), subscription)
 
         def unsubscribe() -> None:
-            before = self._listeners[kind]
-            if subscription in before:
-                self._listeners[kind] = tuple([one for one in before if one is not subscription])
-                self.on_detach()
+            before = self._listeners.get(kind, ())
+            if subscription not in before:
+                return
+            self._listeners[kind] = tuple([one for one in before if one is not subscription])
+            if not self._listeners[kind]:
+                del self._listeners[kind]
+            self.on_detach()
 
         return unsubscribe
 
-    def _deliver(self, envelope: Envelope) -> None:
+    def _deliver(self, event: Event, task_id: str, envelope: Envelope | None) -> None:
         """Call the listeners, then again for each event that they caused."""
         self._delivering = True
         try:
-            self._call_listeners(envelope)
+            _call_listeners(self._listeners, event, task_id, envelope)
             while self._pending:
-                self._call_listeners(self._pending.pop(0))
+                caused = self._pending.pop(0)
+                _call_listeners(self._listeners, caused.event, caused.task_id, caused)
         finally:
             self._delivering = False
-
-    def _call_listeners(self, envelope: Envelope) -> None:
-        listeners, event = self._listeners, envelope.event
-        everybody = listeners.get(_ALL, ())
-        if not envelope.task_id or isinstance(event, PermissionRequest | PermissionResolved):
-            for one in listeners.get(_OWN, ()) + listeners.get(type(event), ()):
-                _call(one.call, event, envelope)
-        for one in everybody:
-            _call(one.call, envelope, envelope)
 
 
 def _ignore() -> None:
@@ -262,13 +267,24 @@ async def _stream(
                 return
 
 
-def _call(listener: Listener, argument: Event | Envelope, envelope: Envelope) -> None:
+def _call_listeners(
+    listeners: _Listeners, event: Event, task_id: str, envelope: Envelope | None
+) -> None:
+    everybody = listeners.get(_ALL, ()) if envelope is not None else ()
+    if not task_id or isinstance(event, PermissionRequest | PermissionResolved):
+        for one in listeners.get(_OWN, ()) + listeners.get(type(event), ()):
+            _call(one.call, event, event)
+    for one in everybody:
+        _call(one.call, envelope, event)
+
+
+def _call(listener: Listener, argument: Event | Envelope | None, event: Event) -> None:
     try:
         listener(argument)
     except Exception:
         import logging  # noqa: PLC0415 - slow to import, and seldom needed
 
-        logging.getLogger(__name__).exception("a listener failed on %s", envelope.name)
+        logging.getLogger(__name__).exception("a listener failed on %s", event_name(event))
 
 
 def _reject_coroutine(listener: Callable[..., object]) -> None:

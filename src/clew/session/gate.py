@@ -135,7 +135,7 @@ class Gate(Struct, kw_only=True):
 
     def find_targets(self, access: Access) -> tuple[str, ...]:
         """Return the real paths that a call would use now; links are followed."""
-        if not access.targets:
+        if access.kind is TargetKind.TEXT and not access.target:
             return ()
         from clew.permissions.targets import find_targets  # noqa: PLC0415 - as `_load_decide`
 

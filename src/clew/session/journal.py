@@ -170,18 +170,17 @@ class Journal:
     async def _add(self, body: Body) -> Entry:
         if self._in_doubt:
             await self._reload()
-        bodies = [*_make_missing_results(self.view.items, body), body]
-        last = self.entries[-1].id if self.entries else 0
-        added = [
-            Entry(id=EntryId(number), at=self._clock(), body=one)
-            for number, one in enumerate(bodies, last + 1)
-        ]
+        number = self.entries[-1].id if self.entries else 0
+        added = []
+        for one in (*_make_missing_results(self.view.items, body), body):
+            number = EntryId(number + 1)
+            added.append(Entry(id=number, at=self._clock(), body=one))
         if self._saved or not isinstance(body, SetupChanged | ModeChanged):
             await self._save(added)
         self.entries.extend(added)
-        *missing, entry = added
-        for one in missing:
-            self.view = self.view.apply(one)
+        entry = added.pop()
+        for missing in added:
+            self.view = self.view.apply(missing)
         self.view = advance(self.view, self.entries)
         self.call_ids.update(call_ids_of(body))
         if (spent := spending_of(body)) is not NO_SPENDING:

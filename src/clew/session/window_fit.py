@@ -30,7 +30,7 @@ async def fit(state: SessionState) -> int:
 
         await make_room(state)
         used = state.used_tokens
-    await prepare_summary(state)
+    await prepare_summary(state, used)
     return used
 
 
@@ -91,14 +91,20 @@ def preview(state: SessionState, strategy: str = "") -> Compacted:
     return body
 
 
-async def prepare_summary(state: SessionState) -> None:
-    """Start to prepare a summary, if the policy wants that now and none is there."""
+async def prepare_summary(state: SessionState, used: int | None = None) -> None:
+    """Start to prepare a summary, if the policy wants that now and none is there.
+
+    Args:
+        state: The session.
+        used: The tokens of the next request, if they are known.
+    """
     view, previous = state.journal.view, state.preparation
     if state.policy.background_compaction == "off" or state.is_closed:
         return
     if previous is not None and not previous.allows_next(view):
         return
-    used, local = state.used_tokens, is_local(state.provider.name)
+    local = is_local(state.provider.name)
+    used = state.used_tokens if used is None else used
     if is_preparation_due(view, state.policy, state.strategy, used=used, is_local=local):
         from clew.session.background_compaction import start_preparation  # noqa: PLC0415 - the same
 

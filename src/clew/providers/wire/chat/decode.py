@@ -128,9 +128,8 @@ class ChatResponse:
     def _chunks(self, payload: ChatPayload, text: str, *, whole: bool) -> list[Chunk]:
         choices = payload.choices
         choice = choices[0] if choices and not choices[0].index else _first(choices)
-        problem = _problem(payload, choice)
         # After a complete response an error does not matter, but its event may contain the usage.
-        if problem is not None and not self.complete:
+        if (problem := _problem(payload, choice)) is not None and not self.complete:
             raise self._failure(text, problem)
         first, second = choice.delta, choice.message
         # Perplexity sends both: the delta, and the message so far.
@@ -139,15 +138,15 @@ class ChatResponse:
         if payload.citations or payload.search_results:
             found += self._tools.read_citations(payload)
         if delta is not None:
-            found += self._delta(delta)
+            self._add_delta(delta, found)
         if (counted := find_usage(payload, choice)) is not None:
             found += self._count(counted, ending=whole or bool(choice.finish_reason))
         if choice.finish_reason:
             found += self._finish(choice.finish_reason)
         return found
 
-    def _delta(self, delta: ChatDelta) -> list[Chunk]:
-        found: list[Chunk] = []
+    def _add_delta(self, delta: ChatDelta, found: list[Chunk]) -> None:
+        """Add the chunks of a delta to those of its event."""
         if delta.annotations or delta.executed_tools:
             found += self._tools.read_delta(delta)
         details, content = delta.reasoning_details, delta.content
@@ -167,7 +166,6 @@ class ChatResponse:
             found += self._decode_calls(delta)
         if delta.audio or delta.refusal or delta.images or delta.extra_content:
             found += self._rest(delta)
-        return found
 
     def _rest(self, delta: ChatDelta) -> list[Chunk]:
         """Return the chunks of fields that few responses contain."""
@@ -187,7 +185,9 @@ class ChatResponse:
         calls = delta.tool_calls or []
         if delta.function_call is not None and delta.function_call.name:
             calls = [*calls, ToolCallDelta(index=0, function=delta.function_call)]
-        return [*self._flush_markup(), *map(self._calls.chunk, calls)] if calls else []
+        found = self._flush_markup() if calls else []
+        found += map(self._calls.chunk, calls)
+        return found
 
     def _flush_markup(self) -> list[Chunk]:
         """Return the text that was held back as possible markup."""

@@ -13,6 +13,7 @@ from clew.providers.wire.chat.response import (
 )
 
 _json = msgspec.json.Encoder()
+_NO_FUNCTION = FunctionCall()
 
 
 class ToolCallTracker:
@@ -28,20 +29,22 @@ class ToolCallTracker:
     def chunk(self, call: ToolCallDelta) -> CallChunk:
         """Return the chunk for one delta; id and name are sent once per call."""
         index, fresh = self._place(call)
-        function = call.function or FunctionCall()
-        name = "" if index in self._named else function.name or ""
+        function = call.function or _NO_FUNCTION
+        name, arguments = function.name or "", function.arguments or ""
         if name:
+            name = "" if index in self._named else name
             self._named.add(index)
-        arguments = function.arguments or ""
         if isinstance(arguments, dict):
             arguments = _json.encode(arguments).decode()
-        private = {"extra_content": call.extra_content} if call.extra_content else None
+        extra = ""
+        if call.extra_content:
+            extra = _json.encode({"extra_content": call.extra_content}).decode()
         return CallChunk(
             index=index,
             call_id=CallId(call.id) if fresh and call.id else None,
             name=name,
             arguments=arguments,
-            extra=_json.encode(private).decode() if private else "",
+            extra=extra,
         )
 
     def text_call(self, name: str, arguments: str) -> CallChunk:
@@ -59,11 +62,14 @@ class ToolCallTracker:
         if wire is None:
             wire = self.count if call.id else self._last
         known = self._by_wire.get(wire)
+        if known is not None and not call.id:
+            self._last = wire
+            return known[0], False
         # Gemini's endpoint gives parallel calls the same index but different ids.
         named = call.function is not None and bool(call.function.name)
         if known is not None and not (call.id and known[1] not in {"", call.id} and named):
             self._last = wire
-            late = bool(call.id) and not known[1]
+            late = not known[1]
             if late:
                 self._by_wire[wire] = (known[0], call.id or "")
             return known[0], late
