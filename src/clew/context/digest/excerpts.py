@@ -9,7 +9,7 @@ repeated line counts only at its newest place, so a file that was read twice is 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -86,7 +86,7 @@ class Excerpts:
     """The lines of some passages, ranked once; any number of them can be chosen."""
 
     def __init__(
-        self, stretch: Sequence[Passage], *, known: Container[str] = (), told: str = ""
+        self, stretch: Sequence[Passage], *, known: frozenset[str] = frozenset(), told: str = ""
     ) -> None:
         """Rank the lines of `stretch` that are not in `known` and that `told` does not contain."""
         self._stretch = stretch
@@ -195,7 +195,7 @@ def _make_finder(told: str, *, lines: int) -> Callable[[str], bool]:
     return is_told
 
 
-def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Candidate]:
+def _collect_lines(stretch: Sequence[Passage], known: frozenset[str]) -> dict[str, _Candidate]:
     lines: dict[str, _Candidate] = {}
     replaced: set[str] = set()
     distance = 0
@@ -204,7 +204,8 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
         kind = 1 << passage.source
         if passage.replaced:
             replaced |= passage.replaced - lines.keys()
-        for line in passage.lines:
+        read = passage.lines
+        for line in read if not known.issuperset(passage.line_texts) else ():
             text = line.text
             if text in known:
                 continue

@@ -105,7 +105,8 @@ class ItemText(Struct, gc=False):
     def split_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
         """Return the passages; `shown_by` is that of `read_passages`."""
         item = self.item
-        labels = list(map(shown_by.get, item.answers)) if item.answers else ()
+        answers = item.answers
+        labels = [shown_by.get(call_id) for call_id in answers] if answers else ()
         if self._passages is None or labels != self._labels:
             made = read_passages(item, shown_by)
             self._labels, self._passages = labels, made

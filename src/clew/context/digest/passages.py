@@ -58,7 +58,7 @@ class Passage(Struct, kw_only=True, gc=False):
     """Lines that an edit replaced, as `strip_line_number` returns them."""
     _lines: Sequence[Line] | None = None
     _line_texts: Sequence[str] = ()
-    """Read without the lines."""
+    """Also read without the lines."""
     _names: Mapping[str, int] | None = None
 
     @property
@@ -72,15 +72,13 @@ class Passage(Struct, kw_only=True, gc=False):
         """The lines that can be quoted, last first."""
         if self._lines is None:
             self._lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else ()
-            self._line_texts = ()
+            self._line_texts = [line.text for line in self._lines] or ()
         return self._lines
 
     @property
     def line_texts(self) -> Sequence[str]:
         """The texts of `lines`, in another order; faster while the lines are not needed."""
-        if self._lines is not None:
-            return [line.text for line in self._lines]
-        if not self._line_texts and len(self.text) >= LEAST_LINE:
+        if not self._line_texts and self._lines is None and len(self.text) >= LEAST_LINE:
             self._line_texts = _split_line_texts(self.text)
         return self._line_texts
 

@@ -147,10 +147,10 @@ def _prepare_work(
     stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
     state = history.state.gather_state()
-    known = set(chain.from_iterable(one.line_texts for one in shown))
+    known = frozenset(chain.from_iterable([one.line_texts for one in shown]))
     excerpts = Excerpts(stretch, known=known, told="\n".join(state.changed_files.lines))
     index = NameIndex(stretch)
-    known_names = set(chain.from_iterable(one.names for one in shown))
+    known_names = set(chain.from_iterable([one.names for one in shown]))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     findings = rank_statements([text.read_prose() for text in leaving])
@@ -222,7 +222,8 @@ def _write_turns(
     if not turns and not earlier:
         return []
     room -= len(_TURNS_HEADING) + 3
-    need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
+    said = sum([len(turn.request) for turn in turns])
+    need = said + _REQUEST_FRAME * len(turns) + len(earlier)
     if need <= room * most_words:
         most = int(_MOST_CONCLUSIONS * told)
         limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
@@ -230,8 +231,8 @@ def _write_turns(
         limit = int(room * _TRUNCATED_WORDS)
         earlier = earlier[: limit // 2]
     text = render_turns(turns, max_chars=max(0, limit - len(earlier)))
-    said = [part for part in (earlier, text) if part]
-    return [f"\n{_TURNS_HEADING}", *said] if said else []
+    written = [part for part in (earlier, text) if part]
+    return [f"\n{_TURNS_HEADING}", *written] if written else []
 
 
 _SECTION_END = re.compile(r"\n\n(?=[A-Z][^\n]{3,80}:)")

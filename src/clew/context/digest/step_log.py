@@ -78,7 +78,13 @@ class StepLog:
         """Return the steps so far; see `list_steps`."""
         since = self._length - newest if newest is not None else 0
         reads = self._reads[bisect_left(self._reads, since, key=_place) :]
-        steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
+        calls = sorted([*self._calls, *reads], key=_number)
+        made, answers = self._steps, self._answers
+        held = [made.get(one[0]) for one in calls]
+        steps = [
+            step[1] if step and step[0] is answers.get(one[3].call_id) else self._make_step(one)
+            for one, step in zip(calls, held, strict=True)
+        ]
         return _join_polls(steps, self._ended)
 
     def _add_calls(self, place: int, item: Item) -> None:
@@ -106,9 +112,6 @@ class StepLog:
     def _make_step(self, one: _Call) -> ToolStep:
         number, place, entry_id, call = one
         answer = self._answers.get(call.call_id)
-        made = self._steps.get(number)
-        if made is not None and made[0] is answer:
-            return made[1]
         result = None if answer is None else _find_result(answer, call.call_id)
         step = ToolStep(
             place=place,
