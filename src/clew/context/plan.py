@@ -149,6 +149,9 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
             dropped_units=view.items.units() - sum([item.units for item in staying]),
             dropped_words=sum_words(view.items) - measure_all_words(staying),
         )
+        count = len(self.dropped)
+        if staying and staying[0] is view.items[count]:
+            set_known(self, dropped_entries=tuple(view.items.ids[:count]))
 
     def list_staying(self, view: View) -> Sequence[Item]:
         """Return the items of `view` that stay, in their original text."""

@@ -201,11 +201,14 @@ def _collect_lines(stretch: Sequence[Passage], known: frozenset[str]) -> dict[st
     distance = 0
     for where in range(len(stretch) - 1, -1, -1):
         passage = stretch[where]
-        kind = 1 << passage.source
         if passage.replaced:
             replaced |= passage.replaced - lines.keys()
-        read = passage.lines
-        for line in read if not known.issuperset(passage.line_texts) else ():
+        size = len(passage.text)
+        if size < LEAST_LINE or passage.is_within(known):
+            distance += size + 1
+            continue
+        kind = 1 << passage.source
+        for line in passage.lines:
             text = line.text
             if text in known:
                 continue
@@ -222,7 +225,7 @@ def _collect_lines(stretch: Sequence[Passage], known: frozenset[str]) -> dict[st
                 )
             elif not seen.sources & kind:
                 seen.sources |= kind
-        distance += len(passage.text) + 1
+        distance += size + 1
     return lines
 
 

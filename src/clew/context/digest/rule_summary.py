@@ -21,10 +21,10 @@ from clew.context.digest.findings import (
 )
 from clew.context.digest.history import History, join_passages
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import collect_names, make_passage, render_text
+from clew.context.digest.passages import make_passage, render_text
 from clew.context.digest.state_ledger import render_state
 from clew.context.digest.talk import prepare_talk
-from clew.context.digest.turn_ledger import Turn, render_turns
+from clew.context.digest.turn_ledger import Turn, write_turns
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
@@ -173,12 +173,12 @@ def _prepare_work(
         lines += [f"\n{text}" for text in (told, facts) if text]
         left = max_chars - _measure(lines)
         for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
-        body = "\n".join(lines)
         for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        quoted = excerpts.choose(max_chars=for_excerpts, told=body)
-        body = "\n".join([body, f"\n{_EXCERPTS_HEADING}", *quoted] if quoted else [body])
+        quoted = excerpts.choose(max_chars=for_excerpts, told="\n".join(lines))
+        lines += ["\n".join([f"\n{_EXCERPTS_HEADING}", *quoted])] if quoted else []
+        body = "\n".join(lines)
         left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=known_names | collect_names(body))
+        names = index.choose(max_chars=left, known=known_names | history.collect_names(lines))
         return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
 
     return write
@@ -230,8 +230,8 @@ def _write_turns(
     else:
         limit = int(room * _TRUNCATED_WORDS)
         earlier = earlier[: limit // 2]
-    text = render_turns(turns, max_chars=max(0, limit - len(earlier)))
-    written = [part for part in (earlier, text) if part]
+    texts = write_turns(turns, max_chars=max(0, limit - len(earlier)))
+    written = [earlier, *texts] if earlier else texts
     return [f"\n{_TURNS_HEADING}", *written] if written else []
 
 

@@ -63,13 +63,18 @@ class StepLog:
 
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
-        answers = self._answers
+        answers, reads, others = self._answers, self._reads, self._calls
         for place, item in enumerate(items, start=self._length):
             if item.answers:
                 for call_id in item.answers:
                     answers[call_id] = item
             if item.asks:
-                self._add_calls(place, item)
+                entry_id = item.entry_id
+                for part in item.message.parts:
+                    if type(part) is ToolCall:
+                        calls = reads if is_read_tool(part.name) else others
+                        calls.append((self._count, place, entry_id, part))
+                        self._count += 1
             elif item.kind is _USER and not item.answers and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
@@ -86,13 +91,6 @@ class StepLog:
             for one, step in zip(calls, held, strict=True)
         ]
         return _join_polls(steps, self._ended)
-
-    def _add_calls(self, place: int, item: Item) -> None:
-        for part in item.message.parts:
-            if type(part) is ToolCall:
-                calls = self._reads if is_read_tool(part.name) else self._calls
-                calls.append((self._count, place, item.entry_id, part))
-                self._count += 1
 
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""

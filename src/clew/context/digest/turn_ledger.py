@@ -15,7 +15,7 @@ from clew.context.digest.conclusion import quote_conclusion, write_line
 from clew.context.digest.user_words import find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
-from clew.context.user_answers import find_answer
+from clew.context.user_answers import find_answer, may_quote_user
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import pluralize
@@ -108,8 +108,8 @@ class TurnLog:
                 answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and (said := find_answer(part)):
-                        self._add_answer(item.entry_id, said)
+                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
+                        self._add_answer(item.entry_id, find_answer(part))
             elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
@@ -119,6 +119,8 @@ class TurnLog:
         return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
 
     def _add_answer(self, entry_id: EntryId, said: str) -> None:
+        if not said:
+            return
         self._conclude()
         corrects = not said.endswith("?")
         self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
@@ -171,6 +173,8 @@ _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
 """Kept free for the newest conclusion where the requests do not fit."""
 _OMISSION_CHARS = 120
 """Kept free for the line that names what was omitted."""
+_WRITTEN_TOGETHER = 32
+"""Turns."""
 
 
 def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
@@ -181,6 +185,14 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     requests are omitted, those in the middle of the conversation first; the last line counts
     them and gives their entries.
     """
+    return "\n".join(write_turns(turns, max_chars=max_chars))
+
+
+def write_turns(turns: Sequence[Turn], *, max_chars: int) -> list[str]:
+    """Return what `render_turns` does, as texts of several turns to be joined by newlines.
+
+    While requests are only added, most of these texts stay the same.
+    """
     quoted, omission = turns, ""
     requests = [turn.request_head + turn.request for turn in turns]
     if _measure(requests) > max_chars:
@@ -190,10 +202,11 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
         requests = [turn.request_head + _cut_request(turn, limit) for turn, limit in kept]
         omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
     room = max_chars - _measure(requests) - len(omission)
-    answers = _quote_answers(quoted, room)
-    written = _write_pairs(requests, quoted, answers)
-    text = "\n".join([*written, omission] if omission else written)
-    return text if len(text) <= max_chars else ""
+    pairs = _write_pairs(requests, quoted, _quote_answers(quoted, room))
+    starts = range(0, len(pairs), _WRITTEN_TOGETHER)
+    texts = ["\n".join(filter(None, pairs[at : at + _WRITTEN_TOGETHER])) for at in starts]
+    texts = [text for text in (*texts, omission) if text]
+    return texts if _measure(texts) - 1 <= max_chars else []
 
 
 def _measure(lines: Sequence[str]) -> int:
@@ -203,17 +216,19 @@ def _measure(lines: Sequence[str]) -> int:
 def _write_pairs(
     requests: Sequence[str], turns: Sequence[Turn], answers: Sequence[str]
 ) -> list[str]:
-    """Return requests and answers; a request that was repeated at once is written once."""
+    """Return each request with its answer.
+
+    Of a request that was repeated at once only the last is written; the others are empty.
+    """
     written: list[str] = []
     times = 1
     for place, (line, answer) in enumerate(zip(requests, answers, strict=True)):
-        if answer:
-            written += (f"{line} ({times} times)" if times > 1 else line, answer)
-        elif _is_repeated(requests, turns, place):
+        if not answer and _is_repeated(requests, turns, place):
             times += 1
+            written.append("")
             continue
-        else:
-            written.append(f"{line} ({times} times)" if times > 1 else line)
+        told = f"{line} ({times} times)" if times > 1 else line
+        written.append(f"{told}\n{answer}" if answer else told)
         times = 1
     return written
 
