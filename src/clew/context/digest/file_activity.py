@@ -3,15 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 
-@dataclass(slots=True, kw_only=True)
-class FileActivity:
+class FileActivity(Struct, kw_only=True, gc=False):
     """What happened to one file."""
 
     path: str

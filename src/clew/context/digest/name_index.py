@@ -78,14 +78,14 @@ class NameIndex:
             if not names:
                 continue
             age = math.log1p(distance / 1_000)
+            is_call = passage.source == CALLED
             for name, times in names.items():
                 if name in count:
                     count[name] += times
                 else:
                     count[name], recency[name] = times, age
-            if passage.source == CALLED:
-                for name in names:
-                    called.setdefault(name, age)
+                if is_call and name not in called:
+                    called[name] = age
 
         def rank(name: str) -> float:
             score = -_RECENCY * recency[name]

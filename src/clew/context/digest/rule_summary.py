@@ -153,7 +153,7 @@ def _prepare_work(
     known_names = set(chain.from_iterable([one.names for one in shown]))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    findings = rank_statements([text.read_prose() for text in leaving])
+    findings = rank_statements([text.prose or text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
     head = _write_head(items)
