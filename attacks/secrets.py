@@ -6,6 +6,7 @@ and Grep. Afterwards none of them may be in a request, an event, the store or th
 """
 
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ def _prefix(prefix: str) -> Callable[[str], str]:
     return lambda text: "\n".join(prefix + line for line in text.split("\n"))
 
 
+def _colour(text: str) -> str:
+    """Colour what is before and after `=` and `:`, as programs that print settings do."""
+    return re.sub(r"(?<=\w)[=:]", "\x1b[0m\\g<0>\x1b[35m", text)
+
+
 def _nest(levels: int) -> Callable[[str], str]:
     def nest(text: str) -> str:
         for _ in range(levels):
@@ -57,6 +63,8 @@ PLACES: Mapping[str, Callable[[str], str]] = {
     "JSON": _nest(1),
     "JSON in JSON": _nest(2),
     "JSON in JSON in JSON": _nest(3),
+    "colours": _colour,
+    "colours in JSON": lambda text: json.dumps({"text": _colour(text)}),
 }
 AROUND_TOKENS: Mapping[str, str] = {
     "grep with context": "src/a.txt-12-{}",

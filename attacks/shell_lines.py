@@ -40,7 +40,18 @@ _OUTSIDE = ["../outside", "../outside/secret", "sub/../../outside/secret", "sub/
 """A folder beside the one in which a line runs."""
 _PLACES = [path for path in (*_OLD, *_OUTSIDE) if not path.startswith("keep")]
 _NEW = ["new", "sub/new", "new.gz", "to-sub/new", "other/", "n/ew"]
-_GLOBS = ["*.txt", "sub/*", "?.txt", "[ab].txt", "*/a.txt", "{a,b}.txt", "o*", "sub/*/*", "s*/t*"]
+_GLOBS = [
+    "*.txt",
+    "sub/*",
+    "?.txt",
+    "[ab].txt",
+    "*/a.txt",
+    "{a,b}.txt",
+    "o*",
+    "sub/*/*",
+    "s*/t*",
+    "@list",
+]
 _TEXTS = [
     "a",
     "1",
@@ -67,6 +78,7 @@ _SCRIPTS = {
         '{getline < "b.txt"; print}',
     ],
     "jq": [".", ".a", ".a[]", "keys"],
+    "yq": [".", ".a=1", "load(\"a.txt\")"],
     "chmod": ["644", "u+w", "+x", "700"],
 }  # fmt: skip
 _SCRIPTS |= {"mawk": _SCRIPTS["awk"]}
@@ -75,7 +87,10 @@ _WRAPPERS = [
     "xargs", "prlimit", "setarch x86_64", "busybox", "exec", "ionice -c 3",
 ]  # fmt: skip
 _NEVER = frozenset(
-    {"source", ".", "view", "bat", "yq", "7z", "ditto", "more", "less", "scp", "rsync"}
+    {
+        *("source", ".", "view", "bat", "batcat", "7z", "7za", "7zr", "7zz", "ditto", "more"),
+        *("less", "scp", "rsync"),
+    }
 )
 """Not installed, interactive, or a shell builtin that the parser treats separately."""
 COMPOUND = 0.25

@@ -14,7 +14,7 @@ from clew.tools.protocol import ToolContext
 from clew.tools.web.protocol import FetchLimits
 
 NAME = "web-hosts"
-TARGET = "no request to a host that nobody allowed, none to a private network"
+TARGET = "no request to a host that you did not allow, none to a private network"
 
 ALLOW, DENY = "WebFetch(domain:docs.example.org)", "WebFetch(domain:evil.example)"
 MODES = (PermissionMode.PLAN, PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS)

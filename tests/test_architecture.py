@@ -73,6 +73,16 @@ def test_no_function_has_more_lines_than_the_limit() -> None:
     assert long == []
 
 
+def test_a_public_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for module in modules():
+        for name in module.classes:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(module.name)
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_a_class_stays_small_when_its_own_bases_are_counted() -> None:
     sizes = sizes_with_bases({module.name: module for module in modules()})
     large = {name: size for name, size in sizes.items() if size > MAX_CLASS}

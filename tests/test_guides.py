@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from clew.cli.arguments import parse_arguments
+from clew.core.errors import SessionError
 from clew.core.events import EVENT_TYPES
 from clew.extensions.commands.sources import BuiltinCommandSource
 from clew.providers.embedded.model_file import model_path
+from clew.providers.scripted import ScriptedProvider
+from clew.sdk.options import REJECTED, InteractiveOptions
+from clew.sdk.session import InteractiveSession
 from scripts.reference.__main__ import TABLES
 from tests.guides import blocks
 from tests.rows import each_row
@@ -125,6 +129,37 @@ def test_the_sdk_guide_lists_every_event() -> None:
 
     assert listed is not None
     assert re.findall(r"^\| `(\w+)` \|", listed[1], re.MULTILINE) == list(EVENT_TYPES)
+
+
+def test_the_sdk_guide_names_the_options_that_an_interactive_session_takes() -> None:
+    page = text_of(ROOT / "docs" / "sdk.md").partition("| option | meaning |")[2]
+    table, _, rest = page.partition("All options of")
+    cells = [line.split("|")[1] for line in table.splitlines()[2:] if line]
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    sets_itself = re.findall(r"`(\w+)`", rest.partition("sets itself:")[2].partition(". The")[0])
+
+    assert len(listed) > 30
+    assert listed <= InteractiveOptions.__annotations__.keys() - REJECTED
+    assert set(sets_itself) == REJECTED
+
+
+def test_the_getters_that_need_an_open_session_are_those_that_the_sdk_guide_names() -> None:
+    page = text_of(ROOT / "docs" / "sdk.md")
+    (row,) = [line for line in page.splitlines() if "raise `SessionError` before `open()`" in line]
+    listed = [
+        re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+        for name in re.findall(r"`(\w+)\(\)`", row.split("|")[1])
+    ]
+    session = InteractiveSession(cwd=".", provider=ScriptedProvider([]))
+    getters = [name for name in dir(session) if name.startswith(("get_", "list_commands"))]
+    raising = []
+    for name in getters:
+        try:
+            getattr(session, name)()
+        except SessionError:
+            raising.append(name)
+
+    assert sorted(listed) == raising
 
 
 def resolve(name: str) -> object:

@@ -13,7 +13,7 @@ from clew.acp.permissions import make_question
 from clew.acp.prompts import make_prompt
 from clew.acp.tool_calls import fence
 from clew.acp.updates import EventMapper
-from clew.core.context_state import Basis, Breakdown, ContextState, Status
+from clew.core.context_state import Basis, Breakdown, ContextState, LossReport, Status
 from clew.core.events import (
     BackgroundTaskEvent,
     CompactionFailed,
@@ -30,11 +30,12 @@ from clew.core.events import (
     TodosChanged,
     ToolEnded,
     ToolProgress,
+    ToolResultsCleared,
     ToolStarted,
     Warned,
 )
 from clew.core.file_change import FileChange, Hunk
-from clew.core.ids import CallId, SessionId
+from clew.core.ids import CallId, EntryId, SessionId
 from clew.core.permissions import Access, Approval, Decision, Risk, Verdict
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
@@ -49,6 +50,23 @@ STATE = ContextState(
     basis=Basis.EXACT,
     breakdown=Breakdown(user=70),
 )
+
+
+def clear_results(count: int) -> ToolResultsCleared:
+    """Return the event of a clearing that freed 800 tokens."""
+    report = LossReport(
+        kept=(),
+        summarised=(),
+        archived=(),
+        author="rules",
+        why="",
+        cleared=tuple(EntryId(number) for number in range(count)),
+        tokens_before=870,
+        tokens_after=70,
+    )
+    return ToolResultsCleared(trigger="economy", before=STATE, after=STATE, report=report)
+
+
 texts = st.text(max_size=20)
 names = st.sampled_from(["Read", "Write", "Edit", "Bash", "Grep", "Agent", "ExitPlanMode", "mine"])
 ids = st.sampled_from(["a", "b"]).map(CallId)
@@ -99,6 +117,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.just(ContextUpdated(STATE)),
     st.builds(CompactionStarted, trigger=st.just("auto"), before=st.just(STATE)),
     st.builds(CompactionFailed, why=texts),
+    st.builds(clear_results, st.integers(1, 9)),
     st.builds(
         lambda status, kind, text: BackgroundTaskEvent(
             task_id="t",
@@ -163,6 +182,20 @@ def test_the_answer_is_complete_and_has_nothing_else(stream: list[tuple[Event, s
 
     chunks = [one for one in shown if one["sessionUpdate"] == "agent_message_chunk"]
     assert "".join(one["content"]["text"] for one in chunks) == "".join(said)
+
+
+def test_cleared_results_are_shown_as_a_call_that_has_ended() -> None:
+    updates = map_all([(clear_results(28), ""), (clear_results(1), "")])
+
+    first, gauge, second, _ = (msgspec.to_builtins(update) for update in updates)
+    assert first["sessionUpdate"] == "tool_call"
+    assert (first["title"], first["status"]) == (
+        "28 tool results removed from context",
+        "completed",
+    )
+    assert first["content"][0]["content"]["text"] == "870 → 70 tokens · /undo to restore"
+    assert second["title"] == "1 tool result removed from context"
+    assert (gauge["sessionUpdate"], gauge["used"]) == ("usage_update", 70)
 
 
 @given(st.lists(todos, max_size=4).map(tuple))

@@ -190,7 +190,7 @@ def test_what_was_withheld_counts_once_the_folder_is_accepted(folders: Folders) 
     folders.put(".claude/settings.json", HOSTILE["a hook"][0])
     folders.put(".claude/settings.local.json", HOSTILE["an address that gets the user's key"][0])
 
-    loaded = folders.load().once_accepted()
+    loaded = folders.load().accept_files()
     provider = resolve_provider(loaded.settings, {})
 
     assert loaded.withheld == ()

@@ -20,8 +20,8 @@ from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
 from clew.context.policy import ContextPolicy
+from clew.context.shortened_items import shorten_items
 from clew.context.strategies.tiered import Summarize, Tiered
-from clew.context.truncation import shorten_items
 from clew.context.view import View, fold
 from clew.core.entries import Body, Compacted, Entry, MessageAdded, Replacement, SetupChanged
 from clew.core.ids import CallId, EntryId

@@ -23,12 +23,12 @@ from clew.context.plan import Budget, Strategy, Stuck
 from clew.context.policy import ContextPolicy
 from clew.context.render import LOST_RESULT, render, repair
 from clew.context.render import find_problems as spoken_problems
+from clew.context.shortened_items import shorten_items
 from clew.context.strategies import STRATEGIES, make_strategy
 from clew.context.strategies.compact import Compact
 from clew.context.strategies.custom import Custom, compact_to
 from clew.context.strategies.sliding_window import SlidingWindow
 from clew.context.strategies.tiered import Summarize, Tiered
-from clew.context.truncation import shorten_items
 from clew.context.view import View, fold
 from clew.core.entries import (
     Body,

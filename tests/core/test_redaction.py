@@ -5,6 +5,7 @@ Every secret here is made up on the spot, from the published form of its kind.
 
 import json
 import random
+import re
 import string
 import time
 from collections.abc import Callable
@@ -459,6 +460,62 @@ def test_a_secret_is_known_by_the_name_beside_it(case: Line) -> None:
     assert redact(clean) == clean
 
 
+INVISIBLE = {
+    "colours": "\x1b[36m",
+    "bright colours": "\x1b[38;2;1;2;3m\x1b[1m",
+    "a link": "\x1b]8;;https://example.com\x1b\\",
+    "colours in JSON": "\\u001b[0m",
+    "a zero-width space": "\u200b",
+    "a soft hyphen": "\xad",
+    "a byte order mark": "\ufeff",
+    "overwritten text": "x\b",
+    "text overwritten at once": "abc\b\b\b",
+}
+"""Texts that a terminal does not show."""
+
+
+@each_row("hidden", INVISIBLE.values())
+def test_invisible_characters_hide_no_secret(hidden: str) -> None:
+    secret = "Zq8vK2mN7pL4xW9t"
+    for text in (
+        f"INFO {hidden}password{hidden}={hidden}{secret}{hidden}\n",
+        f"{hidden}DB_PASSWORD{hidden}: {secret}\n",
+        f"a.yml:3:{hidden}password{hidden}: {secret}\n",
+        f"pass{hidden}word: {secret}\n",
+        f"curl -u bob{hidden}:{secret}{hidden} https://x",
+    ):
+        clean = redact(text)
+
+        assert secret not in clean
+        assert clean.startswith(text[:11])
+        assert redact(clean) == clean
+
+
+def test_a_secret_with_invisible_characters_is_replaced_with_them() -> None:
+    token = TOKENS["anthropic-key"]()
+    text = f"first \x1b[1m{token[:20]}\x1b[31m{token[20:]}\x1b[0m last"
+
+    assert redact(text) == "first \x1b[1m[redacted:anthropic-key]\x1b[0m last"
+    assert redact("a\x1b[0mhorse 7", extra_values=["ahorse"]) == "[redacted:value] 7"
+
+
+def test_hidden_secrets_that_are_far_apart_are_all_redacted() -> None:
+    case = "\x1b[1mpassword\x1b[0m=Zq8vK2mN7pL4xW9t"
+    for between in ("\n" + "x y\n" * 9_000, "x " * 18_000):
+        clean = redact(f"{case} {between} {case} {between}")
+
+        assert clean == f"{case} {between} {case} {between}".replace(
+            "Zq8vK2mN7pL4xW9t", "[redacted:password]"
+        )
+
+
+@each_row("text", [each for each in ORDINARY.splitlines() if "://" not in each])
+def test_coloured_text_without_secrets_is_left_alone(text: str) -> None:
+    coloured = re.sub(r"[\w]+", "\x1b[36m\\g<0>\x1b[0m", text)
+
+    assert redact(coloured) is coloured
+
+
 @pytest.mark.parametrize("text", NESTED)
 def test_a_secret_is_known_in_json_inside_json(text: str) -> None:
     secret = alnum(14)
@@ -519,6 +576,14 @@ PLACEHOLDERS = [
     "redacted",
     "hidden",
     "required",
+    "REPLACE_ME",
+    "replace-me",
+    "replace_with_your_password",
+    "insert-your-password-here",
+    "ENTER_PASSWORD_HERE",
+    "YOUR_API_KEY_HERE",
+    "<your-key>",
+    "xxxx",
 ]
 REAL = [
     "test-4Horse!9",
@@ -529,6 +594,9 @@ REAL = [
     "correct-horse-battery",
     "string4theory!",
     "myhorse99",
+    "replacement-77x",
+    "insert-coin-9here",
+    "enter-the-dragon7",
     "xxx9horse",
     "fakehorse7!",
     "9f8e7d6c5b4a",
@@ -791,6 +859,10 @@ def test_a_stream_gives_whole_lines_at_once_and_holds_back_little() -> None:
 
 
 HOSTILE = {
+    "colours": "\x1b[1mpassword\x1b[0m=",
+    "titles without an end": "\x1b]0;",
+    "escapes": "\\",
+    "backspaces": "ab\b\b\b",
     "names": "password=",
     "quoted names": 'password="',
     "backquoted names": "pwd=`",

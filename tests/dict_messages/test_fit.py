@@ -244,6 +244,25 @@ def test_thousands_of_tiny_messages_fill_the_limit() -> None:
     assert 1_800 <= fitted.report.tokens_after <= 2_000
 
 
+@pytest.mark.parametrize("words", [30, 100, 300, 1_000])
+@pytest.mark.parametrize("limit", [400, 600, 800, 1_000, 1_500, 2_000, 3_000])
+def test_a_long_tool_loop_fills_a_small_limit(limit: int, words: int) -> None:
+    """Results of one line each: the rest of the limit takes a part of one."""
+    loop: list[dict[str, Any]] = [{"role": "user", "content": "do it"}]
+    for number in range(60):
+        function = {"name": "Bash", "arguments": f'{{"command":"ls {number}"}}'}
+        calls = [{"id": f"c{number}", "type": "function", "function": function}]
+        result = " ".join(f"r{number}_{word}" for word in range(words))
+        loop += [
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": result},
+        ]
+
+    fitted = clew.fit(loop, max_tokens=limit)
+
+    assert 0.9 * limit <= clew.count_tokens(fitted.messages) <= limit
+
+
 def test_an_invalid_list_is_repaired_and_the_repairs_are_reported() -> None:
     fitted = clew.fit(BROKEN, max_tokens=1_000)
 

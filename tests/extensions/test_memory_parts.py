@@ -105,6 +105,32 @@ def test_candidates_are_sentences_with_a_cue() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("Remember: always use tabs.", "always use tabs"),
+        ("Please remember, we use tabs.", "we use tabs"),
+        ("Remember that: tabs only", "tabs only"),
+        ("remember — use tabs", "use tabs"),
+        ("For future reference - see docs/api.md", "see docs/api.md"),
+        ("From now on - use tabs", "use tabs"),
+        ("Please, never push", "never push"),
+        ("don’t push", "don’t push"),
+        ("I’m Albert", "I’m Albert"),
+        ("Our project uses: uv", "Our project uses: uv"),
+    ],
+)
+def test_a_cue_may_be_followed_by_punctuation(text: str, fact: str) -> None:
+    (found,) = MemoryCandidateExtractor().extract(text)
+
+    assert found.text == fact
+
+
+@pytest.mark.parametrize("text", ["Always.", "Never mind.", "Remember:", "Remember when it broke."])
+def test_a_cue_without_a_fact_is_no_candidate(text: str) -> None:
+    assert MemoryCandidateExtractor().extract(text) == ()
+
+
 def test_a_story_is_no_candidate_and_cues_can_be_given() -> None:
     own = MemoryCandidateExtractor([make_cue(r"merke: (?P<fact>.+)", "reference", 0.5)])
 

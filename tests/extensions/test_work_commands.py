@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from clew.context.economy import Economy
 from clew.core.permissions import PermissionMode
 from clew.extensions.commands.protocol import CopyText, SetTheme, ShowEntry
 from clew.providers.scripted import ScriptedReply, call_reply
@@ -152,6 +153,21 @@ async def test_tools_are_listed_with_their_origin(tmp_path: Path) -> None:
         assert "the model has 10 tools" in message
         assert "(~/.clew/tools/read.py)" in message
         assert "(built in)" in message
+
+
+@pytest.mark.req("CTX-6")
+async def test_the_economy_is_shown_and_changed_and_an_unknown_one_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    async with hosting(tmp_path) as host:
+        assert "economy: balanced" in (await host.run("/economy")).message
+        changed = await host.run("/economy lean")
+        assert changed.message.startswith("economy: lean (compact early")
+        refused = await host.run("/economy huge")
+
+        assert not refused.success
+        assert "full, balanced, lean" in refused.message
+        assert host.session.state.policy.economy is Economy.LEAN
 
 
 async def test_a_model_without_a_choice_of_effort_says_so(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.core.permissions import Access, PermissionMode, Risk, TargetKind, Verdict
 from clew.permissions.decide import decide
@@ -17,7 +18,7 @@ from clew.permissions.grants import (
     session_grant,
 )
 from clew.permissions.policy import Grant, Policy
-from clew.permissions.rules import parse_allow_rule
+from clew.permissions.rules import parse_allow_rule, parse_rule
 from tests.rows import each_row
 
 pytestmark = pytest.mark.req("PRM-3")
@@ -90,6 +91,26 @@ def fetch(address: str) -> Access:
         ("cd src && npm test", "npm test", False),
         ("cd src && npm test", "cd lib && npm test", False),
         ("cd /tmp && npm test a", "cd /tmp && npm test b", False),
+        ("(npm test)", "(npm test -- x)", True),
+        ("(npm test)", "npm test", True),
+        ("(npm test)", "(npm test); (npm publish)", False),
+        ("FOO=1 npm test", "FOO=2 npm test -- x", True),
+        ("FOO=1 npm test", "PATH=. npm test", False),
+        ("FOO=1 npm test", "NODE_OPTIONS=x npm test", False),
+        ("npm test > log.txt 2>&1", "npm test -- x > log.txt", True),
+        ("npm test > log.txt 2>&1", "npm test > other.txt", False),
+        ("npm test > log.txt 2>&1", "npm test < log.txt", False),
+        ("npm test > log.txt 2>&1", "npm test", False),
+        ("npm test > ../log.txt", "npm test x > ../log.txt", False),
+        ("npm test x > .git/config", "npm test y > .git/config", False),
+        ("npm test > $X", "npm test a > $X", False),
+        ("for f in a b; do npm run $f; done", "for f in c d e; do npm run $f; done", True),
+        ("for f in a b; do npm run $f; done", "npm run c", True),
+        ("for f in a b; do npm run $f; done", "for f in a b; do npm $f; done", False),
+        ("for f in a b; do npm run $f; done", "for f in $(ls); do npm run $f; done", False),
+        ("for f in a b; do rm $f; done", "for f in c; do rm $f; done", False),
+        ("mysql db <<< 'select 1'", "mysql db <<< 'drop table x'", False),
+        ("echo x > s.sh; ./s.sh a", "echo y > s.sh; ./s.sh a", False),
     ],
 )
 def test_a_command_grants_its_shape(granted: str, asked: str, *, covered: bool) -> None:
@@ -163,6 +184,11 @@ def test_a_grant_can_be_shown() -> None:
         (bash("echo $HOME"), ()),
         (bash("eval ls"), ()),
         (bash("ls > x"), ()),
+        (bash("(npm test)"), ("Bash(npm test:*)",)),
+        (bash("FOO=1 npm test"), ("Bash(npm test:*)",)),
+        (bash("for f in a b; do npm run $f; done"), ()),
+        (bash("(npm test; sudo ls)"), ()),
+        (bash("sudo ls && npm test"), ("Bash(sudo ls)", "Bash(npm test)")),
         (bash("python -c 'x'"), ("Bash(python -c x)",)),
         (bash("python -c 'x y'"), ()),
         (bash("git 'a b'"), ()),
@@ -220,7 +246,15 @@ def test_a_grant_always_covers_what_it_was_made_for_unless_it_is_denied(line: st
         ("python -m pytest -q x", "Bash `python -m pytest …`"),
         ("make test 2>&1 | tail -20", "Bash `make test …` and filters that only read"),
         ("eval ls", "just this call"),
-        ("npm test > out", "just this call"),
+        ("npm test > out", "Bash `npm test …` and writing out"),
+        ("npm test < a/in", "Bash `npm test …` and reading a/in"),
+        (
+            "(npm test) | tail",
+            "Bash `npm test …` and the same in groups and loops and with variables and filters "
+            "that only read",
+        ),
+        ("npm test > ../out", "just this call"),
+        ("npm test <<< x", "just this call"),
     ],
 )
 def test_the_question_says_what_the_grant_covers(line: str, scope: str) -> None:
@@ -241,3 +275,18 @@ def test_a_call_without_a_target_is_told_apart_by_its_arguments_where_exactly_it
     assert covers(whole, other, tmp_path)
     assert describe_grant(exact, tmp_path) == "just this call"
     assert describe_grant(whole, tmp_path) == "mcp__git__push with any arguments"
+
+
+def test_a_grant_by_shape_does_not_reach_what_a_rule_guards(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("secret", encoding="utf-8")
+    asked, guarded = bash("git show HEAD~1"), bash("git show HEAD:.env")
+    policy = Policy(
+        cwd=tmp_path,
+        deny=(parse_rule("Read(./.env)"),),
+        grants=(session_grant(asked, tmp_path, exact=False),),
+    )
+
+    assert decide(asked, policy).verdict is Verdict.ALLOW
+    assert decide(bash("git show HEAD:a.py"), policy).verdict is Verdict.ALLOW
+    assert decide(guarded, policy).verdict is not Verdict.ALLOW
+    assert decide(guarded, replace(policy, deny=())).verdict is Verdict.ALLOW

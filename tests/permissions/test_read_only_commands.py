@@ -19,9 +19,13 @@ from clew.permissions.policy import Policy
 from clew.permissions.rules import parse_rule
 from tests.rows import each_row
 
-pytestmark = pytest.mark.req("PRM-2")
+pytestmark = pytest.mark.req("PRM-2", "PRM-7")
 
 READ_ONLY = """
+set -euo pipefail; ls
+export CI=1; ls
+echo a > /dev/stderr
+echo a > /dev/tty
 ls -la
 ls -la src/*.py 2>/dev/null
 git status
@@ -116,6 +120,23 @@ env ls
 """.strip().splitlines()
 
 MORE_THAN_READING = """
+set
+set | head
+(set)
+export
+export -p
+export | grep PATH
+declare
+declare -x
+declare -p
+typeset
+typeset -x
+readonly
+compgen -v
+builtin set
+jq -n -f x
+jq --from-file x data.json
+strings @x
 cat /etc/passwd
 cat ../x
 cat ~/.ssh/id_rsa

@@ -6,8 +6,8 @@ import anyio
 from msgspec.structs import replace
 
 from clew.core.tasks import TaskStatus
+from clew.runtime.task_takeover import QueuedRun
 from clew.runtime.worker import Worker
-from clew.runtime.worker_watchdog import QueuedRun
 from clew.stores.task_protocol import TaskStore
 
 

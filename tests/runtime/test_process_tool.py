@@ -261,6 +261,9 @@ async def test_plan_mode_starts_no_process(place: Place) -> None:
             assert await session.tasks.list() == ()
 
     assert watcher.ended[0].failed
+    first = place.provider.requests[0]
+    assert BACKGROUND_PROCESS not in {spec.name for spec in first.tools}
+    assert BACKGROUND_PROCESS not in first.messages[-1].text
 
 
 @pytest.mark.parametrize(

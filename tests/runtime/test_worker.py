@@ -8,8 +8,8 @@ from clew.core.tasks import TaskStatus, TimeoutReason
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.durable_tasks import make_row
 from clew.runtime.protocol import TaskLimits, TaskResult
+from clew.runtime.task_takeover import TaskTakeover, WorkerTimes
 from clew.runtime.worker import Worker
-from clew.runtime.worker_watchdog import WorkerTimes, WorkerWatchdog
 from clew.stores.task_protocol import ScheduleRow
 from tests.runtime.worker_world import QUICK, World, spec, wait_forever
 
@@ -65,8 +65,8 @@ async def test_only_the_first_of_the_living_workers_takes_over() -> None:
     owners = []
     for name in ("worker-b", "worker-a"):
         times = WorkerTimes(silent_after=5)
-        watchdog = WorkerWatchdog(world.tasks, world.queue, worker=name, times=times)
-        await watchdog.take_over_silent()
+        takeover = TaskTakeover(world.tasks, world.queue, worker=name, times=times)
+        await takeover.take_over_silent()
         owners.append((await world.durable.get(task_id)).worker)
 
     assert owners == ["worker-dead", ""]
@@ -150,10 +150,10 @@ async def test_a_stored_task_that_was_never_submitted_is_found() -> None:
     world = World()
     await world.tasks.save_task(make_row("agent-1", spec(), now=0.0))
     times = WorkerTimes(heartbeat=0.01, silent_after=-1.0, sweep=0.01)
-    watchdog = WorkerWatchdog(world.tasks, world.queue, worker="worker-w1", times=times)
+    takeover = TaskTakeover(world.tasks, world.queue, worker="worker-w1", times=times)
     await world.tasks.beat("worker-w1")
 
-    await watchdog.sweep()
+    await takeover.sweep()
     async with world.serving(world.worker()):
         row = await world.wait_ended("agent-1")
 

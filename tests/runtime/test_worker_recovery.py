@@ -15,7 +15,7 @@ from clew.runtime.due_schedules import DueSchedules
 from clew.runtime.durable_tasks import find_reopening, make_row
 from clew.runtime.protocol import TaskResult
 from clew.runtime.running_tasks import MAX_TAKEOVERS, release
-from clew.runtime.worker_watchdog import SWEEP_BATCH, QueuedRun, WorkerTimes, WorkerWatchdog
+from clew.runtime.task_takeover import SWEEP_BATCH, QueuedRun, TaskTakeover, WorkerTimes
 from clew.stores.memory_tasks import MemoryTaskStore
 from clew.stores.task_protocol import ScheduleRow, TaskRow
 from tests.runtime.memory_queue import MemoryQueue
@@ -72,9 +72,7 @@ async def test_a_task_of_a_dead_worker_without_a_run_continues() -> None:
     now += 10
     await world.tasks.beat("worker-w1")
     times = WorkerTimes(silent_after=5)
-    await WorkerWatchdog(
-        world.tasks, world.queue, worker="worker-w1", times=times
-    ).take_over_silent()
+    await TaskTakeover(world.tasks, world.queue, worker="worker-w1", times=times).take_over_silent()
     async with world.serving(world.worker()):
         row = await world.wait_ended("agent-1")
 
@@ -87,7 +85,7 @@ async def test_a_task_of_a_worker_that_left_without_a_run_continues() -> None:
     await world.tasks.claim("agent-1", "worker-gone")
     await world.tasks.beat("worker-w1")
 
-    await world.watchdog().sweep()
+    await world.takeover().sweep()
     async with world.serving(world.worker()):
         row = await world.wait_ended("agent-1")
 
@@ -108,7 +106,7 @@ async def test_a_sweep_leaves_the_tasks_of_a_worker_that_starts_meanwhile() -> N
     await tasks.save_task(make_row("agent-1", spec(), now=0.0))
     await tasks.beat("worker-w1")
 
-    await world.watchdog().sweep()
+    await world.takeover().sweep()
 
     assert (await world.durable.get("agent-1")).worker == "worker-w2"
 
@@ -131,7 +129,7 @@ async def test_a_parked_task_is_woken_when_its_caller_died_before_it_could(
         await world.tasks.request_cancel("agent-1")
     await world.tasks.beat("worker-w1")
 
-    await world.watchdog().sweep()
+    await world.takeover().sweep()
     async with world.serving(world.worker()):
         row = await world.wait_ended("agent-1")
 
@@ -144,7 +142,7 @@ async def test_a_task_between_two_workers_is_queued_again() -> None:
     await world.tasks.save_task(replace(row, state=replace(row.state, status=TaskStatus.RUNNING)))
     await world.tasks.beat("worker-w1")
 
-    await world.watchdog().sweep()
+    await world.takeover().sweep()
 
     assert (await world.durable.get("agent-1")).state.status is TaskStatus.QUEUED
 
@@ -208,7 +206,7 @@ async def test_a_time_of_a_schedule_is_kept_whenever_its_worker_dies(step: str) 
     failing = False
     await schedules.fire()
     await world.tasks.beat("worker-w1")
-    await world.watchdog().sweep()
+    await world.takeover().sweep()
 
     [row] = await world.tasks.tasks()
     [schedule] = await world.tasks.schedules()
@@ -363,9 +361,9 @@ async def test_a_sweep_reaches_every_forgotten_task_however_many_others_wait() -
     await world.tasks.save_task(first)
     await world.tasks.beat("worker-w1")
 
-    watchdog = world.watchdog()
+    takeover = world.takeover()
     for _ in range(4):
-        await watchdog.sweep()
+        await takeover.sweep()
         now += 1
         busy = replace(parked, task_id="agent-busy")
         await world.tasks.save_task(replace(first, state=busy))

@@ -10,8 +10,8 @@ from clew.core.tasks import TaskKind
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.durable_tasks import DurableTasks, make_spec
 from clew.runtime.protocol import TaskLimits, TaskRequest, TaskResult
+from clew.runtime.task_takeover import TaskTakeover, WorkerTimes
 from clew.runtime.worker import RunAgent, Worker
-from clew.runtime.worker_watchdog import WorkerTimes, WorkerWatchdog
 from clew.stores.memory_tasks import MemoryTaskStore
 from clew.stores.task_protocol import TaskRow
 from tests.runtime.memory_queue import MemoryQueue
@@ -48,10 +48,10 @@ class World:
     ) -> Worker:
         return Worker(self.tasks, self.queue, run, name=name, times=times)
 
-    def watchdog(self, name: str = "worker-w1") -> WorkerWatchdog:
+    def takeover(self, name: str = "worker-w1") -> TaskTakeover:
         """Return one that finds everything old."""
         times = WorkerTimes(silent_after=-1.0)
-        return WorkerWatchdog(self.tasks, self.queue, worker=name, times=times)
+        return TaskTakeover(self.tasks, self.queue, worker=name, times=times)
 
     @asynccontextmanager
     async def serving(self, worker: Worker) -> AsyncIterator[Worker]:

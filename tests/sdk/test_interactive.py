@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from clew.core.errors import (
+    AlreadyRunning,
     PromptCancelled,
     ProviderRejected,
     QueueFull,
@@ -12,7 +13,7 @@ from clew.core.errors import (
     SessionNotFound,
 )
 from clew.core.events import PermissionDenied, PermissionRequest
-from clew.core.messages import Role
+from clew.core.messages import Role, user
 from clew.core.permissions import Access, Approval, Decision, PermissionMode, Risk
 from clew.core.results import ExecutionResult
 from clew.core.usage import Usage
@@ -39,6 +40,25 @@ async def test_the_answers_of_a_run_are_separate_in_its_streaming_text(place: Pl
         await session.run("hi")
 
         assert session.get_streaming_text() == "Let me look.\n\nAgain.\nFound it."
+
+
+@pytest.mark.req("INT-1", "SES-1")
+async def test_a_message_is_added_between_runs_and_refused_during_one(place: Place) -> None:
+    pause = Pause()
+    session = place.session([[pause, *text_reply("Hello.")]])
+    await session.inject_message("user", "My name is Ariadne.")
+    await session.inject_message("assistant", "Noted.")
+    async with session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.run, "hello")
+            await pause.reached.wait()
+            with pytest.raises(AlreadyRunning):
+                await session.inject_message("user", "psst")
+            pause.release()
+        await session.inject_message(user("Who am I?"))
+
+        texts = [message.text for message in session.get_messages()]
+        assert texts == ["My name is Ariadne.", "Noted.", "hello", "Hello.", "Who am I?"]
 
 
 @pytest.mark.req("INT-1", "INT-4")

@@ -1,6 +1,7 @@
 """An agent that knows its project: rules, settings, commands, skills, agents, memory, hooks."""
 
 import os
+import sys
 from pathlib import Path
 
 import anyio
@@ -465,6 +466,41 @@ async def test_the_agent_tool_runs_an_agent_and_brings_its_last_words(place: Pla
     assert transcript.is_file()
     assert "subagents" in transcript.parts
     assert "all green" in transcript.read_text()
+
+
+@pytest.mark.req("HOK-2")
+async def test_a_command_hook_can_read_the_transcript_until_the_session_ends(place: Place) -> None:
+    place.clew_home.mkdir(parents=True)
+    copies = place.root / "copies"
+    copies.mkdir()
+    read = "import json,sys; told=json.load(sys.stdin); print(told['transcript_path'])"
+    command = (
+        f'path=$({sys.executable} -c "{read}"); cp "$path" {copies}/; echo "$path" > {copies}/path'
+    )
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
+    (place.clew_home / "settings.json").write_text(msgspec.json.encode({"hooks": hooks}).decode())
+    secret = "sk-ant-api03-" + "x7Kq9Zt2" * 6
+    async with place.session(["It keeps the thread.", "Again."]) as session:
+        await session.run(f"What does a clew do? The key is {secret}")
+        await session.run("And now?")
+        path = Path((copies / "path").read_text().strip())
+        assert path.is_file()
+        assert (path.stat().st_mode & 0o77, path.parent.stat().st_mode & 0o77) == (0, 0)
+
+    lines = (copies / path.name).read_text().splitlines()
+    assert all(msgspec.json.decode(line)["session_id"] == session.session_id for line in lines)
+    assert any("It keeps the thread." in line for line in lines)
+    assert secret not in "".join(lines)
+    assert not path.parent.exists()
+
+
+@pytest.mark.req("HOK-2")
+async def test_a_session_without_command_hooks_writes_no_transcript(place: Place) -> None:
+    async with place.session(["hello"]) as session:
+        await session.run("hi")
+
+        assert session.parts.blueprint.transcripts is None
+        assert session.session.state.options["session_log"] is None
 
 
 @pytest.mark.req("AGT-1")

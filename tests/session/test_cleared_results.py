@@ -97,6 +97,25 @@ async def test_cleared_results_are_announced_with_a_report(*, counts: bool) -> N
         assert listed[0].data["cleared"] == list(report.cleared)
 
 
+@pytest.mark.req("CMP-14", "CTX-6")
+async def test_the_economy_of_an_open_session_can_be_changed() -> None:
+    provider = Reader(40)
+    policy = ContextPolicy(economy=Economy.FULL, prices=SMALL_TAIL, preserve_recent_turns=1)
+    session = open_reader(provider, policy=policy)
+    async with session:
+        events = heard(session)
+        await session.run("read all")
+        assert events == []
+
+        session.set_economy("balanced")
+        provider.calls = provider._left = 2
+        await session.run("and then?")
+
+        assert [type(event) for event in events] == [ToolResultsCleared]
+        with pytest.raises(ConfigError, match="economy must be one of"):
+            session.set_economy("huge")
+
+
 @pytest.mark.req("CMP-14")
 async def test_an_undo_restores_cleared_results_and_they_stay() -> None:
     provider = Reader(43)

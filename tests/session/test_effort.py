@@ -9,7 +9,7 @@ from clew.core.errors import ConfigError, SessionError
 from clew.core.events import Warned
 from clew.providers.effort import effort_fields
 from clew.providers.scripted import ScriptedProvider
-from clew.session.edits import set_effort
+from clew.session.conversation_edits import set_effort
 from clew.stores.memory import MemoryStore
 from tests.rows import each_row
 

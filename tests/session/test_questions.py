@@ -140,6 +140,10 @@ async def test_a_failure_tells_nothing_about_a_file_that_may_not_be_read(tmp_pat
         (("Glob", {"pattern": "../*", "path": ".."}), "leaves the folder"),
         (("Bash", {"command": " "}), "The command is empty"),
         (("Bash", {"command": "touch \0"}), "null character"),
+        (("Bash", {"command": "  # only a comment\n\n# and another"}), "only a comment"),
+        (("Bash", {"command": "touch x ("}), "bash cannot parse"),
+        (("Bash", {"command": "touch 'x"}), "bash cannot parse"),
+        (("Bash", {"command": "if true; then touch x"}), "bash cannot parse"),
         (("Bash", {"command": "touch x", "timeout": -1}), "Invalid arguments"),
         (("WebFetch", {"url": "example"}), "Only http and https"),
         (("WebFetch", {"url": "file:///etc/passwd"}), "Only http and https"),
@@ -159,6 +163,24 @@ async def test_a_call_that_no_file_or_answer_could_make_succeed_is_no_question(
 
     assert asked == []
     assert said in result
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "touch x # a comment",
+        "# a comment\ntouch x",
+        "touch a; cat <<E\n(\nE",
+        "shopt -s extglob\ntouch !(x)",
+        "touch x; exit\n(",
+    ],
+)
+async def test_a_command_that_may_succeed_is_a_question(command: str, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    await run_calls(tmp_path, gate_that_asks(tmp_path, asked), ("Bash", {"command": command}))
+
+    assert asked == [f"Bash {command}"]
 
 
 async def test_a_file_that_is_missing_is_no_question_of_a_hook(tmp_path: Path) -> None:

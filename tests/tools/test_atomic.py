@@ -26,7 +26,7 @@ from clew import Gate, PermissionMode, Session
 from clew.providers.scripted import ScriptedProvider, call_reply
 from clew.tools.builtin import builtin_tools
 from clew.tools.builtin.edit import edit_tool
-from clew.tools.builtin.ledger import FileLedger
+from clew.tools.builtin.file_states import FileStates
 from clew.tools.builtin.read import read_tool
 from clew.tools.builtin.write import write_tool
 from clew.tools.protocol import Tool, ToolContext
@@ -155,8 +155,8 @@ async def run(tool: Tool, context: ToolContext, **arguments: object) -> str:
 
 async def write_on(folder: Path, begun: Callable[[], None], way: str) -> None:
     """Write one version after another until somebody kills us."""
-    ledger, place, path = FileLedger(), ToolContext(cwd=folder), folder / "file"
-    read, write, edit = read_tool(ledger), write_tool(ledger), edit_tool(ledger)
+    states, place, path = FileStates(), ToolContext(cwd=folder), folder / "file"
+    read, write, edit = read_tool(states), write_tool(states), edit_tool(states)
     version = version_of(path.read_text()) or 0
     await run(read, place, file_path="file")
     begun()
@@ -202,8 +202,8 @@ def kill(folder: Path, way: str, times: int) -> dict[str, int]:
 
 
 async def edit_all(folder: Path, worker: int, edits: int) -> int:
-    ledger, place, refused = FileLedger(), ToolContext(cwd=folder), 0
-    read, edit = read_tool(ledger), edit_tool(ledger)
+    states, place, refused = FileStates(), ToolContext(cwd=folder), 0
+    read, edit = read_tool(states), edit_tool(states)
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()
     for n in range(edits):

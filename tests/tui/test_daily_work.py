@@ -1,5 +1,6 @@
 """A day's work at the terminal: plans, questions in small windows, diffs, failures of a server."""
 
+import re
 from base64 import b64decode
 from pathlib import Path
 
@@ -209,6 +210,29 @@ async def test_an_overflow_is_compacted_reported_and_undone(place: Place) -> Non
         assert any(line.startswith("  lost        nothing") for line in shown)
         assert shown[-1] == "It is green."
         assert (await person.says("/undo"))[0].startswith("reverted the compaction #")
+
+
+@pytest.mark.req("CMP-14", "TUI-1")
+async def test_cleared_results_are_announced_and_brought_back(place: Place) -> None:
+    place.write(".clew/settings.local.json", '{"context": {"compressToolResults": 200}}')
+    place.write("long.txt", "a word\n" * 200)
+    async with (
+        fake_openai(
+            call("Read", file_path="long.txt"),
+            text_response("It is long."),
+            text_response("Yes."),
+        ) as server,
+        clew_for(place, *at(server), rows=60) as person,
+    ):
+        await person.says("read it")
+        shown = await person.says("Is it long?")
+        (line,) = [one for one in shown if "removed from context" in one]
+        assert re.fullmatch(
+            r"1 tool result removed from context, [\d,]+ → [\d,]+ tokens · /undo to restore", line
+        )
+        assert shown[-1] == "Yes."
+        assert b"a word" not in server.bodies[-1]
+        assert (await person.says("/undo"))[0].startswith("reverted")
 
 
 @pytest.mark.req("TUI-1", "CLI-1")

@@ -527,6 +527,28 @@ async def test_sessions_are_reset_picked_and_resumed(place: Place) -> None:
             await person.leaves()
 
 
+@pytest.mark.req("PRM-6")
+async def test_the_greeting_says_once_what_commands_can_do(place: Place) -> None:
+    off = "Commands run without a sandbox: it is switched off."
+    async with fake_openai(text_response("one")) as server:
+        async with clew_for(place, *at(server, "--sandbox", "off")) as person:
+            first = await person.prompted()
+            person.enters("/reset")
+            again = await person.sees("starting a new session")
+            await person.leaves()
+        async with clew_for(place, *at(server, "--sandbox", "off")) as person:
+            second = await person.prompted()
+            await person.leaves()
+        async with clew_for(place, *at(server, "--sandbox", "auto")) as person:
+            changed = await person.prompted()
+            await person.leaves()
+
+    assert first.count(off) == 1
+    assert off not in again
+    assert not [line for line in second if "sandbox" in line]
+    assert [line for line in changed if "sandbox" in line]
+
+
 @pytest.mark.req("PRV-1", "CMP-13", "CMD-2", "PCX-1")
 async def test_the_model_and_the_language_are_changed_at_the_prompt(place: Place) -> None:
     async with (

@@ -62,8 +62,10 @@ from clew.core.file_change import read_file_change
 from clew.core.sanitize import sanitize_line
 from clew.core.tasks import TaskKind, TaskState, TaskStatus
 from clew.core.todos import TodoItem, TodoStatus
+from clew.sdk.entries import format_cleared_results
 
 _COMPACTION = "clew:compaction"
+_CLEARING = "clew:clearing"
 _MAX_TITLE = 200
 _PLAN_STATUS = {
     TodoStatus.PENDING: "pending",
@@ -141,6 +143,8 @@ class EventMapper:
                 return [self.end_call(("", call_id), name, show_text(name, text), failed=failed)]
             case CompactionStarted() | CompactionEnded() | CompactionFailed():
                 return self._map_compaction(event)
+            case ToolResultsCleared():
+                return self._map_clearing(event)
             case _:
                 return self._map_text(event)
 
@@ -233,7 +237,7 @@ class EventMapper:
                 return [_note(f"{reason}; trying again in {delay:.0f} s")]
             case TodosChanged(items=items):
                 return [make_plan(items)]
-            case ContextUpdated(state=state) | ToolResultsCleared(after=state):
+            case ContextUpdated(state=state):
                 return [self.usage(state)]
             case RunCompleted(result=result) | RunInterrupted(result=result):
                 return [self.usage(result.context_state)]
@@ -261,6 +265,12 @@ class EventMapper:
             case CompactionFailed(why=why):
                 return [self.end_call(key, "", (ToolContent(TextBlock(why)),), failed=True)]
 
+    def _map_clearing(self, event: ToolResultsCleared) -> list[Update]:
+        title, _, how = format_cleared_results(event.report, event.trigger).partition(", ")
+        content = (ToolContent(TextBlock(how)),)
+        done = self.end_call(("", _CLEARING), title, content, failed=False)
+        return [done, self.usage(event.after)]
+
     def end_call(
         self,
         key: tuple[str, str],
@@ -274,7 +284,7 @@ class EventMapper:
         status: ToolStatus = "failed" if failed else "completed"
         call = self._calls.end(key)
         if call is None:
-            # The call started before this client was attached.
+            # The call started before this client was attached, or takes no time.
             call = self._calls.start(key, name)
             self._calls.end(key)
             return ToolCallStart(

@@ -129,7 +129,7 @@ def read_state_and_content(path: Path, *, limit: int) -> tuple[PathState, bytes]
         if not stat.S_ISREG(facts.st_mode):
             return _other_state(path, facts), b""
         if facts.st_size > limit:
-            return _unkept(facts, f"it has {facts.st_size:,} bytes, more than are kept"), b""
+            return _make_unkept(facts, f"it has {facts.st_size:,} bytes, more than are kept"), b""
         data = read_regular(path)
     except FileNotFoundError:
         return ABSENT, b""
@@ -156,9 +156,9 @@ def _other_state(path: Path, facts: os.stat_result) -> PathState:
         return LinkState(target=encode_path(target))
     if stat.S_ISDIR(facts.st_mode):
         return FolderState(mode=stat.S_IMODE(facts.st_mode))
-    return _unkept(facts, "it is neither a file nor a folder nor a link")
+    return _make_unkept(facts, "it is neither a file nor a folder nor a link")
 
 
-def _unkept(facts: os.stat_result, why: str) -> UnkeptState:
+def _make_unkept(facts: os.stat_result, why: str) -> UnkeptState:
     mode = stat.S_IMODE(facts.st_mode)
     return UnkeptState(why=why, size=facts.st_size, mode=mode, changed=facts.st_mtime_ns)

@@ -79,7 +79,7 @@ def restore(
     storage.keep(snapshot, [p for s in steps for p in with_missing_folders(decode_path(s.path))])
     kept = [replace(step, now=snapshot.kept[step.path]) for step in steps]
     if not rules.force:
-        skipped += [_just_changed(b.path) for a, b in zip(steps, kept, strict=True) if a != b]
+        skipped += [_skip_changed(b.path) for a, b in zip(steps, kept, strict=True) if a != b]
         kept = [step for step in kept if step in steps]
     failed = apply_steps(kept, storage.blobs)
     lost = {skip.path for skip in failed}
@@ -225,7 +225,7 @@ def _reason(error: OSError | StoreDamaged) -> str:
     return error.strerror or str(error)
 
 
-def _just_changed(path: str) -> SkippedFile:
+def _skip_changed(path: str) -> SkippedFile:
     return SkippedFile(path=path, why="it was just changed by another process", forceable=True)
 
 

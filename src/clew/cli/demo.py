@@ -83,7 +83,7 @@ class _Tour:
                 self._show(block)
 
     def _show(self, block: Block) -> None:
-        """Print a block; when nobody reads the output, abort the run, which then reports it."""
+        """Print a block; when the output has no reader, abort the run, which then reports it."""
         text = render_block(block, width=line_width(), theme=self._theme, after=self._last)
         self._last = block
         try:

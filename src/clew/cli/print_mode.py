@@ -21,7 +21,7 @@ from clew.cli.argument_parser import UsageError
 from clew.cli.arguments import session_spec
 from clew.cli.environment import own_environment
 from clew.cli.print_session import PrintSession, open_in_process, open_on_server
-from clew.cli.printer import Printer
+from clew.cli.printer import EventPrinter
 from clew.cli.replies import make_reply
 from clew.cli.streams import print_json, write_err, write_out
 from clew.core.errors import AnswerRejected, ClewError, SessionError
@@ -57,7 +57,7 @@ def run_print(arguments: Namespace) -> int:
     if arguments.detach:
         return _spawn_detached(arguments, prompts[0].text)
     schema = _read_schema(arguments.json_schema)
-    printer = Printer(arguments.output_format, structured=schema is not None)
+    printer = EventPrinter(arguments.output_format, structured=schema is not None)
     spec = session_spec(arguments)
     if schema is not None:
         spec = replace(spec, answer_schema=dict(schema.document))
@@ -123,7 +123,7 @@ class _PrintJob:
         self,
         arguments: Namespace,
         spec: SessionSpec,
-        printer: Printer,
+        printer: EventPrinter,
         schema: "JsonSchema | None",
     ) -> None:
         self._arguments = arguments
@@ -306,7 +306,7 @@ def _exit_code(failure: ClewError | None) -> int:
     return _SCHEMA_FAILED if isinstance(failure, AnswerRejected) else 1
 
 
-async def _handle_signals(session: SessionClient, printer: Printer) -> None:
+async def _handle_signals(session: SessionClient, printer: EventPrinter) -> None:
     """Abort the run on a signal that ends the program, so that the partial answer is saved."""
     with anyio.open_signal_receiver(*ending_signals()) as received:
         async for number in received:

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 
 from clew.cli.environment import own_environment
-from clew.cli.printer import Printer
+from clew.cli.printer import EventPrinter
 from clew.core.errors import ClewError, EventsExpired, SessionError
 from clew.core.events import (
     Event,
@@ -46,7 +46,7 @@ class PrintSession:
 
 @asynccontextmanager
 async def open_in_process(
-    arguments: Namespace, spec: SessionSpec, printer: Printer
+    arguments: Namespace, spec: SessionSpec, printer: EventPrinter
 ) -> AsyncGenerator[PrintSession, None]:
     """Open a session in this process; its events go to the printer."""
     environ = own_environment(arguments)
@@ -64,7 +64,7 @@ async def open_in_process(
 
 @asynccontextmanager
 async def open_on_server(
-    arguments: Namespace, printer: Printer
+    arguments: Namespace, printer: EventPrinter
 ) -> AsyncGenerator[PrintSession, None]:
     """Open a session on a server; its events go to the printer."""
     from clew.cli.remote import connect, remote_choice  # noqa: PLC0415 - seldom needed
@@ -87,10 +87,10 @@ async def open_on_server(
 class _EventFeed:
     """Passes the events of a session on a server to the printer.
 
-    Where nobody answers questions of the prompt, it denies them, as a local session does.
+    Where no client answers questions of the prompt, it denies them, as a local session does.
     """
 
-    def __init__(self, client: SessionClient, printer: Printer, position: int) -> None:
+    def __init__(self, client: SessionClient, printer: EventPrinter, position: int) -> None:
         self._client, self._printer, self._position = client, printer, position
         self._moved = anyio.Event()
         self._has_ended = False

@@ -156,7 +156,7 @@ class RunCounts:
         )
 
 
-class Printer:
+class EventPrinter:
     """Writes events in an output format; aborts the session when the reader exits.
 
     Args:

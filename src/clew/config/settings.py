@@ -234,7 +234,7 @@ class LoadedSettings:
             layer.data.get("disableAllHooks") for layer in self.layers if not layer.is_project
         )
 
-    def once_accepted(self) -> "LoadedSettings":
+    def accept_files(self) -> "LoadedSettings":
         """Return the settings that apply when the user accepts exactly the files that were read."""
         return _combine(
             self.layers,
@@ -303,7 +303,7 @@ def load_trusted(
         cwd, user_home=user_home, clew_home=clew_home, environ=environ, accepted=False
     )
     if loaded.withheld and trust.is_accepted(cwd, loaded.fingerprint):
-        return loaded.once_accepted()
+        return loaded.accept_files()
     return loaded
 
 

@@ -19,7 +19,7 @@ from clew.context.loss_report import build_clearing
 from clew.context.plan import Strategy
 from clew.context.policy import ContextPolicy
 from clew.context.protected import find_protected
-from clew.context.truncation import shorten_items
+from clew.context.shortened_items import shorten_items
 from clew.context.view import View
 from clew.core.entries import Replacement, ResultsCleared
 from clew.core.ids import EntryId

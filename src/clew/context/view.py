@@ -16,8 +16,8 @@ from clew.context.items import NO_ITEMS, Item, ItemKind, Items, sort_items
 from clew.context.lazy_list import LazyMapping, Memo
 from clew.context.model_family import family_of
 from clew.context.reasoning import strip_reasoning
+from clew.context.shortened_items import apply_replacement
 from clew.context.todo_list import update_todos
-from clew.context.truncation import apply_replacement
 from clew.context.undone_entries import UndoneEntries, drop_usage, find_changed, find_undone_entries
 from clew.core.entries import (
     Body,
@@ -182,7 +182,7 @@ def continue_fold(
         if gone.counts(entry):
             view = view.apply(drop_usage(entry) if entry.id in gone.stale else entry)
         elif entry.id in gone.undone and not is_prompt_undone:
-            # What a prompt that did not fit caused is undone with it; nobody asked for that.
+            # What a prompt that did not fit caused is undone with it; no request asks for it.
             view = replace(view, restored=view.restored | find_changed(entry))
     return view
 

@@ -142,6 +142,8 @@ class PermissionRecord(Struct, frozen=True, gc=False, kw_only=True, omit_default
     by: DecidedBy
     reason: str
     question: str = ""
+    sandboxed: bool | None = None
+    """Whether its command ran in a sandbox; None if it ran no command."""
 
 
 class DeniedPaths(Struct, frozen=True, kw_only=True):

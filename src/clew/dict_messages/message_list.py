@@ -55,7 +55,7 @@ class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
     def write(self, view: View) -> list[M]:
         """Return the messages of `view` in the caller's format, reusing the caller's objects."""
         if not self.slices or isinstance(self.given[0], Message):
-            return cast("list[M]", [_as_sent(item) for item in view.items])
+            return cast("list[M]", [_make_sendable(item) for item in view.items])
         kept = list(self.slices[: self.header])
         shortened: dict[int, Message] = {}
         original = {item.entry_id: item for item in self.view.items}
@@ -217,7 +217,7 @@ def _summary_dict(view: View, original: Mapping[EntryId, Item]) -> list[dict[str
     return [{"role": "user", "content": view.items[0].message.text}]
 
 
-def _as_sent(item: Item) -> Message:
+def _make_sendable(item: Item) -> Message:
     if item.kind is ItemKind.SUMMARY and item.message.role is not Role.USER:
         return Message(role=Role.USER, parts=item.message.parts)
     return item.message

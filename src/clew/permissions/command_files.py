@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from clew.core.permissions import Access, Risk, TargetKind
 from clew.permissions import match_paths
+from clew.permissions.denied_paths import holds_denied
 from clew.permissions.links import LinkFinder, TreeSurvey
 from clew.permissions.paths import (
     allows_path,
@@ -27,8 +28,9 @@ from clew.permissions.shell.command_line import (
     ShellWord,
     flatten,
 )
-from clew.permissions.shell.file_arguments import find_possible_files, knows_files_of
+from clew.permissions.shell.file_arguments import knows_files_of
 from clew.permissions.shell.names_in_words import guess_files
+from clew.permissions.shell.possible_files import find_possible_files
 
 _MAX_FOLDERS = 16
 _NO_LINKS = TreeSurvey(links=(), has_odd_names=False)
@@ -96,7 +98,7 @@ def matches_guard(rule: Rule, line: CommandLine, dirs: WorkingDirs) -> bool:
 def find_doubt(line: CommandLine, guarding: Sequence[Rule], dirs: WorkingDirs) -> str:
     """Return why the line may use a file that a rule forbids, or an empty string."""
     rules = [rule for rule in guarding if guards_files(rule, "Write", Risk.MODIFY)]
-    possible = list(_possible_files(line)) if rules else []
+    possible = list(dict.fromkeys(_possible_files(line))) if rules else []
     links = LinkFinder()
     for rule in rules:
         if (
@@ -187,6 +189,8 @@ def _may_touch(rule: Rule, file: FileAccess, dirs: WorkingDirs, *, certain: bool
     if not _applies_to(rule, file):
         return False
     word = file.path
+    if file.guessed:
+        return any(holds_denied(rule, place, dirs.cwd) for place in dirs.resolve(word.text))
     # Changes somewhere in a folder do not show what is there.
     tree = file.tree and not (file.writes and rule.tool in READING and not certain)
     if _LIVE_FOLDER.search(word.text):

@@ -1,9 +1,9 @@
 """The order in which deny rules, the mode, ask rules, grants and allow rules decide a call.
 
 A deny rule comes first and always holds. Next comes a mode that forbids the call, then the ask
-rules, then what the user granted. A call in doubt becomes a question; then come the allow rules,
-and the mode decides the rest. Nothing here runs or asks anything; the only access to the disk
-resolves symbolic links.
+rules, then what the user granted. A call in doubt becomes a question, unless exactly this call was
+granted; then come the allow rules, and the mode decides the rest. Nothing here runs or asks
+anything; the only access to the disk resolves symbolic links.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,19 +81,37 @@ def _not_denied(matcher: _Matcher, access: Access, policy: Policy, asking: Rule 
         return Decision(Verdict.ASK, access.question)
     if asking and exact_grant(access) not in policy.grants:
         return Decision(Verdict.ASK, f"the rule {_cite(asking)} asks about this", DecidedBy.RULE)
-    if any(covers(grant, access, policy.cwd) for grant in policy.grants):
+    if _is_granted(matcher, access, policy):
         return Decision(
             Verdict.ALLOW, "the user allowed calls like this one for this session", DecidedBy.GRANT
         )
     return _without_grant(matcher, access, policy)
 
 
-def _without_grant(matcher: _Matcher, access: Access, policy: Policy) -> Decision:
-    guarding = [
+def _is_granted(matcher: _Matcher, access: Access, policy: Policy) -> bool:
+    """Return whether the user granted the call.
+
+    A grant for calls of a shape does not cover one that may touch what a rule guards.
+    """
+    if exact_grant(access) in policy.grants:
+        return True
+    if not any(covers(grant, access, policy.cwd) for grant in policy.grants):
+        return False
+    guarding = _list_guards(matcher, access, policy)
+    return not (guarding and matcher.find_doubt(access, guarding, policy))
+
+
+def _list_guards(matcher: _Matcher, access: Access, policy: Policy) -> list[Rule]:
+    """Return the deny and ask rules for a part of such calls."""
+    return [
         rule
         for rule in (*policy.deny, *policy.ask)
         if not rule.covers_all and matcher.applies_to(rule, access)
     ]
+
+
+def _without_grant(matcher: _Matcher, access: Access, policy: Policy) -> Decision:
+    guarding = _list_guards(matcher, access, policy)
     doubt = matcher.find_doubt(access, guarding, policy)
     if doubt and guarding:
         return Decision(Verdict.ASK, doubt)

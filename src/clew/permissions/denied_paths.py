@@ -13,11 +13,20 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from clew.core.permissions import DeniedPaths
-from clew.permissions.paths import compile_glob, expand_denied, find_fixed_part, resolve_prefix
+from clew.permissions.paths import (
+    compile_glob,
+    expand_denied,
+    find_fixed_part,
+    is_folder,
+    resolve,
+    resolve_prefix,
+)
 from clew.permissions.rules import EDITING, Rule
 
 MAX_ENTRIES = 50_000
 """The most entries of folders to look at for one rule before each command."""
+MAX_GUESSED = 5_000
+"""The most entries of a folder to look at for a program that may use any of its files."""
 _WILD = frozenset("*?[")
 _EVERYTHING_INSIDE = "/**"
 
@@ -29,14 +38,17 @@ class _Search(Struct):
     linked: set[tuple[int, int]] = field(default_factory=set)
     """Device and number of the files that have more than one name."""
 
-    def find(self, pattern: str) -> Iterator[str]:
-        """Yield the real paths of what matches; a folder stands for everything in it."""
+    def find(self, pattern: str, *, start: str = "") -> Iterator[str]:
+        """Yield the real paths of what matches; a folder stands for everything in it.
+
+        With `start`, only that folder of a pattern with wildcards is searched.
+        """
         pattern = pattern.removesuffix(_EVERYTHING_INSIDE)
         if not _WILD & set(pattern):
             yield from self._existing(pattern)
             return
         glob, is_candidate = compile_glob(pattern), _name_filter(pattern)
-        for entry in self.walk(find_fixed_part(pattern)):
+        for entry in self.walk(start or find_fixed_part(pattern)):
             if is_candidate(entry.name) and glob.matches(entry.path):
                 yield from self._existing(entry.path)
 
@@ -95,6 +107,33 @@ def find_denied_paths(rules: Iterable[Rule], cwd: Path, *, limit: int = MAX_ENTR
         read_only=_without_nested(read_only.keys() - hidden.keys()),
         uncovered=tuple(uncovered),
     )
+
+
+def holds_denied(rule: Rule, path: str, cwd: Path, *, limit: int = MAX_GUESSED) -> bool:
+    """Is there a file below the folder at `path` that the rule denies?
+
+    Args:
+        rule: The rule.
+        path: The folder; anything else holds nothing.
+        cwd: Where relative paths start.
+        limit: The most entries to look at; a larger folder counts as one that holds such a file.
+    """
+    folder = resolve(path, cwd)
+    if folder is None or not is_folder(folder):
+        return False
+    search = _Search(limit)
+    for pattern in expand_denied(rule, cwd):
+        fixed = Path(find_fixed_part(resolve_prefix(pattern.removesuffix(_EVERYTHING_INSIDE))))
+        if not (fixed.is_relative_to(folder) or folder.is_relative_to(fixed)):
+            continue
+        start = max(fixed, folder, key=lambda each: len(each.parts))
+        if any(_is_below(each, folder) for each in search.find(pattern, start=str(start))):
+            return True
+    return search.left <= 0
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    return Path(path).is_relative_to(folder)
 
 
 def _other_names(search: _Search, cwd: Path) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 The shape of a command line is the first words of each command, that of a path its folder, that of a
 URL its host. A call without a target, as of an MCP tool, has no shape: the grant covers the tool.
-Filters such as `tail` in a line have no shape: a grant covers any of them. Only a
-grant for exactly that call covers a call in doubt, one whose later arguments decide what is lost,
-and a change to settings or hooks. A grant never covers another tool or another risk.
+Filters such as `tail` in a line have no shape: a grant covers any of them. The file of a
+redirection belongs to the shape; groups, loops and variables count only as such. Only a grant for
+exactly that call covers a call in doubt, one whose later arguments decide what is lost, and a
+change to settings or hooks. A grant never covers another tool or another risk.
 """
 
 import re
@@ -20,8 +21,9 @@ from clew.permissions.policy import Grant, Policy
 from clew.permissions.read_only import only_reads
 from clew.permissions.rules import MAX_RULE_LENGTH
 from clew.permissions.shell.command_line import CommandLine, ShellCommand
-from clew.permissions.shell.file_arguments import find_files, find_possible_files
+from clew.permissions.shell.file_arguments import find_files
 from clew.permissions.shell.parser import parse_line
+from clew.permissions.shell.possible_files import find_possible_files
 from clew.permissions.shell.programs import DESTRUCTIVE, FILTERS, RUNNERS, word_set
 
 _WILD = frozenset("*?")
@@ -29,6 +31,10 @@ _ANY_CALL = (("any",),)
 """The shape of a call without a target: nothing in it tells calls of the tool apart."""
 _FILTERS = ("filters",)
 """The part of a shape that stands for filters in a line."""
+_COMPOUND = ("compound",)
+"""The part of a shape that stands for groups, loops and harmless variables in a line."""
+_OPTIONAL = frozenset({_FILTERS, _COMPOUND})
+"""A grant with such a part also covers lines without it."""
 _RUN_WORDS = {"python": "-m", "python3": "-m", "uv": "run", "poetry": "run", "pipenv": "run"}
 _TOOLS = word_set("pytest unittest mypy ruff black isort flake8 pylint pyright")
 _MAKE_ARGUMENT = re.compile(r"-[jksB]\d*|\w[\w./-]*")
@@ -54,13 +60,12 @@ def covers(grant: Grant, access: Access, cwd: Path) -> bool:
     if grant == exact_grant(access):
         return True
     asked = grant_for(access, cwd)
-    return _without_filters(grant) == _without_filters(asked) and (
-        _FILTERS in grant.shape or _FILTERS not in asked.shape
-    )
+    extra = _OPTIONAL.intersection(asked.shape)
+    return _required(grant) == _required(asked) and extra.issubset(grant.shape)
 
 
-def _without_filters(grant: Grant) -> tuple[tuple[str, ...], ...]:
-    return tuple(part for part in grant.shape if part != _FILTERS)
+def _required(grant: Grant) -> tuple[tuple[str, ...], ...]:
+    return tuple(part for part in grant.shape if part not in _OPTIONAL)
 
 
 def session_grant(access: Access, cwd: Path, *, exact: bool) -> Grant:
@@ -86,6 +91,12 @@ def _describe_part(part: tuple[str, ...], cwd: Path) -> str:
             return _describe_folder(Path(folder), cwd.resolve())
         case ("filters",):
             return "filters that only read"
+        case ("compound",):
+            return "the same in groups and loops and with variables"
+        case ("writes" | "reads", file):
+            path, root = Path(file), cwd.resolve()
+            place = path.relative_to(root) if path.is_relative_to(root) else path
+            return f"{'writing' if part[0] == 'writes' else 'reading'} {place}"
         case ("any",):
             return "with any arguments"
         case (_, *words):
@@ -139,17 +150,40 @@ def _folder(target: str, cwd: Path) -> Path | None:
 
 
 def _line_shape(line: CommandLine, access: Access, cwd: Path) -> tuple[tuple[str, ...], ...]:
-    plain = line.is_list and not (line.doubts or line.files)
     dirs = follow_cd(line, cwd, access.start)
-    if not plain or (line.cd_targets and not dirs.inside):
+    files = _redirections(line, dirs)
+    # What a here-document or a loop passes to a program may be commands for it.
+    unclear = line.doubts or line.made_program or (line.inputs and not line.is_list)
+    if unclear or files is None or (line.cd_targets and not dirs.inside):
         return ()
-    acting = [each for each in line.commands if not is_filter(each, cwd) and each.name != "cd"]
+    commands = [each for command in line.commands for each in command.variants or (command,)]
+    acting = [each for each in commands if not is_filter(each, cwd) and each.name != "cd"]
     if not acting or any(map(_needs_exact_grant, acting)):
         return ()
     moves = tuple(("cd", str(folder)) for folder in dirs.folders[1:])
-    shape = (*moves, *map(_command_shape, acting))
-    filtered = any(is_filter(each, cwd) for each in line.commands)
-    return (*shape, _FILTERS) if filtered else shape
+    shapes = map(_command_shape, acting)
+    shape = (*moves, *(shapes if line.is_list else dict.fromkeys(shapes)), *files)
+    filtered = any(is_filter(each, cwd) for each in commands)
+    extra = (*(() if line.is_list else (_COMPOUND,)), *((_FILTERS,) if filtered else ()))
+    return (*shape, *extra)
+
+
+def _redirections(line: CommandLine, dirs: WorkingDirs) -> tuple[tuple[str, str], ...] | None:
+    """Return the files of redirections as parts of a shape; None if a file needs an exact grant."""
+    found: list[tuple[str, str]] = []
+    root = dirs.cwd.resolve()
+    for file in line.files:
+        if not (file.redirected and file.path.known) or dirs.moved:
+            return None
+        tool, risk = ("Write", Risk.MODIFY) if file.writes else ("Read", Risk.INSPECT)
+        path = resolve(file.path.text, root)
+        access = Access(tool=tool, risk=risk, target=file.path.text, kind=TargetKind.PATH)
+        if path is None or not path.is_relative_to(root):
+            return None
+        if is_guarded(access, file.path.text, dirs.cwd):
+            return None
+        found.append(("writes" if file.writes else "reads", str(path)))
+    return tuple(dict.fromkeys(found))
 
 
 def is_filter(command: ShellCommand, cwd: Path) -> bool:
@@ -225,14 +259,18 @@ def _line_rules(access: Access, line: CommandLine, cwd: Path) -> Iterable[str]:
         needed = [each for each in needed if each.name != "cd"]
     if line.doubts or line.files or not needed:
         return ()
-    texts = [_rule_text(command) for command in needed]
+    # A rule must not allow more than the answer for the session, which may be just this call.
+    is_exact = not _line_shape(line, access, cwd)
+    if is_exact and not line.is_list:
+        return ()
+    texts = [_rule_text(command, is_exact=is_exact) for command in needed]
     return [f"{access.tool}({text})" for text in texts] if all(texts) else ()
 
 
-def _rule_text(command: ShellCommand) -> str:
+def _rule_text(command: ShellCommand, *, is_exact: bool) -> str:
     """Return a pattern that allows a command and similar ones, or an empty string without one."""
     special = set("\"'\\*?\n\t\r\0")
-    if _needs_exact_grant(command) or _is_plain_make(command):
+    if is_exact or _needs_exact_grant(command) or _is_plain_make(command):
         words = [word.text for word in command.words]
         spelled = all(word and not (special | {" "}) & set(word) for word in words)
         return command.plain if spelled and not command.expands else ""

@@ -25,6 +25,7 @@ from clew.permissions.rules import (
 from clew.permissions.shell.command_line import CommandLine, ShellCommand, ShellWord, flatten
 from clew.permissions.shell.file_arguments import knows_files_of
 from clew.permissions.shell.parser import parse_line, strip_quotes
+from clew.permissions.shell.possible_files import find_unknown_values
 from clew.permissions.shell.programs import PACKAGE_MANAGERS, RUN_SUBCOMMANDS, RUNNERS
 
 
@@ -90,6 +91,8 @@ def find_doubt(access: Access, guarding: Sequence[Rule], policy: Policy) -> str:
 def _find_guard_doubt(
     access: Access, line: CommandLine, guarding: Sequence[Rule], policy: Policy
 ) -> str:
+    if guarding and line.made_program:
+        return f"it is uncertain what `{line.made_program}` does, which this line makes and runs"
     own = [rule for rule in guarding if names_tool(rule, access.tool)]
     for command in flatten(line.commands):
         for rule in own:
@@ -104,9 +107,12 @@ def _find_guard_doubt(
 
 
 def _may_run(rule: Rule, command: ShellCommand) -> bool:
-    """May a program that no table knows run, from its arguments, what the rule forbids?"""
-    if command.inner or knows_files_of(command.words):
+    """May a program or an option that no table knows run what the rule forbids?"""
+    if command.inner:
         return False
+    if knows_files_of(command.words):
+        values = find_unknown_values(command.words)
+        return any(mentions_words(rule, value) for value in values)
     given = [word.text for word in command.words[1:]]
     texts = {*given, *(" ".join(given[at:]) for at in range(len(given)))}
     texts |= {text.rpartition("=")[2] for text in texts}

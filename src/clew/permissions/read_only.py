@@ -33,6 +33,7 @@ _SPLIT_NAME = re.compile(r"[\s*?\[\\]")
 """What the shell splits or expands in the value of a variable without quotes."""
 _WILD = re.compile(r"[*?\[]")
 _JQ_READS_ELSEWHERE = re.compile(r"\b(?:import|include|env|ENV|input_filename|modulemeta)\b")
+_JQ_FILES = frozenset({"-f", "--from-file"})
 _GIT_VERIFIES = re.compile(r"%G|signature")
 """Parts of a format for which git runs the program that checks signatures."""
 
@@ -105,8 +106,11 @@ def _has_reading_form(command: ShellCommand, arguments: Sequence[Argument]) -> b
             return all(word.text.startswith("+") for word in operands)
         case "uniq" | "xxd":
             return len(operands) < 2 and all(word.known for word in operands)
+        case "strings":
+            return not any(word.text.startswith("@") for word in operands)
         case "jq":
-            return not _JQ_READS_ELSEWHERE.search(command.plain)
+            from_file = any(_JQ_FILES.intersection(each.names) for each in arguments)
+            return not (from_file or _JQ_READS_ELSEWHERE.search(command.plain))
         case _:
             return True
 

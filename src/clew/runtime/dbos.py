@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from clew.core.errors import BackgroundTaskError, StoreError, StoreUnavailable
 from clew.core.tasks import TaskErrorCategory, TaskStatus
 from clew.files.locks import folder_lock
-from clew.runtime.worker_watchdog import QueuedRun
+from clew.runtime.task_takeover import QueuedRun
 from clew.stores.task_protocol import TaskStore
 
 logger = logging.getLogger(__name__)

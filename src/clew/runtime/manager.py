@@ -82,7 +82,7 @@ class BackgroundTaskManager:
         return task.state
 
     async def wait(self, task_id: str) -> TaskState:
-        """Return the last state of a task once it has ended, or once nobody here follows it.
+        """Return the last state of a task once it has ended, or is no longer followed here.
 
         Raises:
             BackgroundTaskError: There is no such task.

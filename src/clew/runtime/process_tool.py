@@ -133,8 +133,9 @@ class BackgroundProcessTool:
         try:
             call = parse_call(arguments)
         except ToolFailure:
-            # The call fails before it does anything.
-            return Access(tool=BACKGROUND_PROCESS, risk=Risk.INSPECT)
+            # The call fails before it does anything. Without arguments it stands for the tool.
+            risk = Risk.INSPECT if arguments else Risk.EXECUTE
+            return Access(tool=BACKGROUND_PROCESS, risk=risk)
         match call.action:
             case "start":
                 return Access(

@@ -89,7 +89,7 @@ class TaskList:
         """Return a task that has not ended.
 
         Raises:
-            BackgroundTaskError: There is no such task, it has ended, or nobody here follows it.
+            BackgroundTaskError: There is no such task, it has ended, or it is not followed here.
         """
         task = self.find(task_id)
         if task.state.status.is_terminal:

@@ -17,7 +17,7 @@ from clew.runtime.due_schedules import DueSchedules, NextTime
 from clew.runtime.durable_tasks import DurableTasks
 from clew.runtime.protocol import TaskResult
 from clew.runtime.running_tasks import RunningTasks, refuse
-from clew.runtime.worker_watchdog import PREFIX, WorkerTimes, WorkerWatchdog, WorkQueue
+from clew.runtime.task_takeover import PREFIX, TaskTakeover, WorkerTimes, WorkQueue
 from clew.stores.task_protocol import TaskStore
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Worker:
         self._run_agent = run_agent
         self._schedules = DueSchedules(self._durable, next_time) if next_time else None
         self._times = times or WorkerTimes()
-        self._watchdog = WorkerWatchdog(tasks, queue, worker=self.name, times=self._times)
+        self._takeover = TaskTakeover(tasks, queue, worker=self.name, times=self._times)
         self._running = RunningTasks(tasks, self._durable, worker=self.name)
         self._stopping = anyio.Event()
         self.stopped = anyio.Event()
@@ -69,10 +69,10 @@ class Worker:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._repeat, times.heartbeat, self._beat)
-                group.start_soon(self._repeat, times.heartbeat, self._watchdog.take_over_silent)
+                group.start_soon(self._repeat, times.heartbeat, self._takeover.take_over_silent)
                 group.start_soon(self._repeat, times.cancel_poll, running.stop_cancelled)
                 group.start_soon(self._repeat, times.save, running.save_progress)
-                group.start_soon(self._repeat, times.sweep, self._watchdog.sweep)
+                group.start_soon(self._repeat, times.sweep, self._takeover.sweep)
                 group.start_soon(self._repeat, times.heartbeat, self._fire_schedules)
                 await self._stopping.wait()
                 await running.hand_back()
@@ -205,7 +205,7 @@ class Worker:
         await self._running.check_claims()
 
     async def _fire_schedules(self) -> None:
-        if self._schedules is not None and self._watchdog.is_lookout:
+        if self._schedules is not None and self._takeover.is_lookout:
             await self._schedules.fire()
 
 

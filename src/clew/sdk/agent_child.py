@@ -37,7 +37,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _FAILED = 1
 
 
-class EventWriter:
+class EnvelopeWriter:
     """Writes envelopes to a descriptor, one per line."""
 
     def __init__(self, descriptor: int) -> None:
@@ -111,7 +111,7 @@ class _Agent:
 
 
 async def run_agent(
-    start: StartAgent, lines: MemoryObjectReceiveStream[ToAgent], write: EventWriter
+    start: StartAgent, lines: MemoryObjectReceiveStream[ToAgent], write: EnvelopeWriter
 ) -> bool:
     """Run an agent to its end; returns whether it did its task."""
     services: InteractiveOptions = {
@@ -182,7 +182,7 @@ async def main() -> int:
         group.start_soon(_stop_on_signal, group.cancel_scope)
         async for start in lines:
             if isinstance(start, StartAgent):
-                done = await run_agent(start, lines, EventWriter(channel))
+                done = await run_agent(start, lines, EnvelopeWriter(channel))
                 break
         group.cancel_scope.cancel()
     return 0 if done else _FAILED

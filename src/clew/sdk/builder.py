@@ -35,7 +35,7 @@ from clew.sdk.permissions import (
     list_guards,
 )
 from clew.sdk.project_scan import ProjectScan, choose_sandbox, memory_folder, scan_project
-from clew.sdk.session_hooks import make_hooks
+from clew.sdk.session_hooks import add_transcripts, make_hooks
 from clew.sdk.session_mcp import add_servers, add_source, connect_servers
 from clew.sdk.session_parts import (
     RESERVED_TOOLS,
@@ -86,6 +86,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
             plugin_folders=options.get("plugin_folders", ()),
         )
     )
+    blueprint = add_transcripts(blueprint, scan)
     store = _find_store(blueprint)
     built: BuiltSession | None = None
     mcp = connect_servers(blueprint, scan)
@@ -107,6 +108,7 @@ async def build_session(blueprint: Blueprint) -> BuiltSession:
                 mcp.unsubscribe()
             if built is not None:
                 await built.parts.session.shutdown()
+            blueprint.remove_transcripts()
             if blueprint.owns_store:
                 await store.aclose()
         raise
@@ -349,8 +351,8 @@ def _select_callbacks(options: InteractiveOptions) -> SessionOptions:
 
 def _find_transcripts(blueprint: Blueprint) -> Path | None:
     """Return where subagents write a log of their own; None if the session writes none."""
-    if blueprint.options.get("session_log") is None:
-        return None
+    if blueprint.transcripts is not None or blueprint.options.get("session_log") is None:
+        return blueprint.transcripts
     return blueprint.homes.project(blueprint.cwd) / "transcripts"
 
 

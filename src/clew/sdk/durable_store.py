@@ -10,7 +10,7 @@ from anyio import to_thread
 from clew.core.errors import ConfigError, MissingExtra
 from clew.core.tasks import TaskStatus
 from clew.runtime.durable_tasks import DurableTasks
-from clew.runtime.worker_watchdog import find_workers
+from clew.runtime.task_takeover import find_workers
 from clew.sdk.session_store import ProjectStore
 from clew.stores.task_protocol import TaskStore
 

@@ -124,7 +124,9 @@ def plan_self_hosting_verification(
             kind="verify-package",
             description=f"Check {scope} on disk.",
             in_child=True,
-            commands=tuple(_filled(c, {**values, "scope": scope}, files) for c in used.package),
+            commands=tuple(
+                _fill_placeholders(c, {**values, "scope": scope}, files) for c in used.package
+            ),
             scope=scope,
         )
         for scope in scopes
@@ -134,7 +136,7 @@ def plan_self_hosting_verification(
         kind="verify-harness",
         description="Check the whole project on disk.",
         in_child=True,
-        commands=tuple(_filled(command, values, files) for command in used.harness),
+        commands=tuple(_fill_placeholders(command, values, files) for command in used.harness),
     )
     return SelfHostingPlan(
         changed_files=files,
@@ -212,7 +214,7 @@ def _check(
         raise ConfigError("A command of the harness is for all scopes: `{scope}` means nothing.")
 
 
-def _filled(command: Argv, values: Mapping[str, str], files: tuple[str, ...]) -> Argv:
+def _fill_placeholders(command: Argv, values: Mapping[str, str], files: tuple[str, ...]) -> Argv:
     arguments: list[str] = []
     for argument in command:
         if argument == _ALL_FILES:

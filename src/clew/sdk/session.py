@@ -32,6 +32,7 @@ from clew.sdk.options import InteractiveOptions, check_options
 from clew.sdk.session_parts import SessionParts
 from clew.sdk.snapshot import page_history, take_snapshot
 from clew.sdk.task_client import LocalTasks, TaskClient
+from clew.session.conversation_edits import MessageOrRole
 from clew.session.event_bus import EnvelopeListener, Listener, Unsubscribe
 from clew.session.history import HistoryEntry, project_history
 from clew.session.rewind import Rewind
@@ -100,11 +101,7 @@ class InteractiveSession:
     async def run(
         self, text: Prompt, display_input: str | None = None, raw_input: str | None = None
     ) -> ExecutionResult:
-        """Run a prompt and wait for its result; while another one runs, wait for its end.
-
-        Raises:
-            ClewError: The run failed, the queue is full, or the prompt was cancelled.
-        """
+        """Run a prompt after the one that runs; raises `ClewError` unless it has a result."""
         return await (await self._life.open_runner()).run(as_prompt(text, display_input, raw_input))
 
     async def continue_run(self) -> ExecutionResult:
@@ -158,6 +155,10 @@ class InteractiveSession:
     async def set_language(self, language: str) -> None:
         """Have the model answer in another language; empty for any."""
         await (await self._life.open()).commands.set_language(language)
+
+    async def inject_message(self, message: MessageOrRole, text: str = "") -> None:
+        """Add a message without a model call; raises `AlreadyRunning` during a run."""
+        await (await self._life.open()).parts.session.inject_message(message, text)
 
     async def history(self, *, after: int = 0, limit: int = 100) -> list[HistoryEntry]:
         """Return at most `limit` items of the history after that entry."""

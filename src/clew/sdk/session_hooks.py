@@ -1,12 +1,17 @@
 """Connects the hooks of the settings with the session: its model, its agents and its rules."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import mkdtemp
+
+from msgspec.structs import replace
 
 from clew.core.permissions import Access, PermissionMode, Risk, Verdict
 from clew.core.redaction import redact
 from clew.core.tasks import TaskKind
 from clew.hooks.context import AgentTask, HookContext, RuleMatcher
+from clew.hooks.handlers import CommandHook
 from clew.hooks.protocol import HookInput, Hooks, NoHooks
 from clew.hooks.runner import HookRunner
 from clew.permissions.policy import Policy
@@ -14,6 +19,7 @@ from clew.permissions.rules import parse_rule
 from clew.runtime.protocol import TaskRequest
 from clew.sdk.agent_session import AgentHooks
 from clew.sdk.agents import Agents
+from clew.sdk.options import InteractiveOptions
 from clew.sdk.project_scan import ProjectScan
 from clew.sdk.session_parts import Blueprint
 from clew.session.model_call import ask_aside
@@ -66,6 +72,24 @@ def make_hooks(
     if options.get("kind") != AGENT_KIND:
         return hooks
     return AgentHooks(hooks, options.get("session_id") or "", options.get("agent", ""))
+
+
+def add_transcripts(blueprint: Blueprint, scan: ProjectScan) -> Blueprint:
+    """Have the session write a log for as long as it is open, if hooks may read one.
+
+    Commands may open `transcript_path`. A session with a log of its own has one already.
+    """
+    options = blueprint.options
+    has_commands = any(isinstance(hook.handler, CommandHook) for hook in scan.hooks.hooks)
+    if not has_commands or "session" in options or options.get("session_log") is not None:
+        return blueprint
+    from clew.log.events import LogLevel  # noqa: PLC0415 - most sessions have no log
+    from clew.log.writer import SessionLog  # noqa: PLC0415
+
+    folder = Path(mkdtemp(prefix="clew-transcripts-"))
+    log = SessionLog(folder, level=LogLevel.EVENTS, inline_limit=sys.maxsize)
+    own: InteractiveOptions = {**options, "session_log": log}
+    return replace(blueprint, options=own, transcripts=folder)
 
 
 def _rule_matcher(tools: Mapping[str, Tool], cwd: Path) -> RuleMatcher:

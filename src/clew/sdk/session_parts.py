@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -52,11 +53,18 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     host: Host
     bus: EventBus
     requests: PermissionRequests
+    transcripts: Path | None = None
+    """A temporary folder for logs that hooks read; None where the session needs none."""
 
     @property
     def owns_store(self) -> bool:
         """True when the store was opened for this session, and is closed with it."""
         return "store" not in self.options and "session" not in self.options
+
+    def remove_transcripts(self) -> None:
+        """Remove what was written for hooks; called when the session has ended."""
+        if self.transcripts is not None:
+            rmtree(self.transcripts, ignore_errors=True)
 
 
 class McpAccess(Struct, frozen=True, kw_only=True):
@@ -102,6 +110,7 @@ class SessionParts(Struct, kw_only=True):
         """Close what was opened for the session."""
         if self.mcp is not None:
             self.mcp.unsubscribe()
+        self.blueprint.remove_transcripts()
         await self.models.aclose()
         if self.blueprint.owns_store:
             await self.store.aclose()

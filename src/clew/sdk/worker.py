@@ -12,8 +12,8 @@ from msgspec import Struct
 from clew.runtime.claimed_task import ClaimedTask
 from clew.runtime.protocol import TaskResult
 from clew.runtime.schedule_zone import find_next_run
+from clew.runtime.task_takeover import WorkerTimes
 from clew.runtime.worker import Worker, new_worker_name
-from clew.runtime.worker_watchdog import WorkerTimes
 from clew.sdk.durable_agent import DurableAgent
 from clew.sdk.durable_store import find_tasks, require_durable
 from clew.sdk.session_store import ProjectStore, project_store

@@ -21,7 +21,7 @@ from clew.core.errors import StoreError
 from clew.core.events import Warned
 from clew.core.ids import SessionId, new_call_id
 from clew.core.messages import Image, Part, Text, ToolCall
-from clew.core.text import one_line, truncate_middle
+from clew.core.text import one_line
 from clew.providers.effort import must_think_first
 from clew.session.references import (
     SESSION,
@@ -36,9 +36,9 @@ from clew.session.tool_execution import (
     CallOutcome,
     make_interrupted_outcome,
     publish_end,
-    redact_output,
     run_call,
 )
+from clew.session.tool_output import redact_output, truncate_output
 from clew.tools.protocol import ReadsResources, ToolOutput
 
 _READ, _GLOB, _READ_RESOURCE = "Read", "Glob", "ReadMcpResource"
@@ -226,8 +226,7 @@ async def _attach_image(state: SessionState, call: ToolCall, path: str) -> list[
 async def _attach_text(state: SessionState, call: ToolCall) -> Part:
     """Return a text as a part of the prompt."""
     output = await _read(state, call)
-    limit = state.policy.output_limit(state.journal.view.setup.model.window)
-    text = truncate_middle(output.text, limit)
+    text = truncate_output(state, output.text)
     return Text(f"<attachment arguments='{call.arguments}'>\n{text}\n</attachment>")
 
 
@@ -237,8 +236,7 @@ async def read_output(state: SessionState, call: ToolCall) -> str:
     Rules, hooks and, where these leave it open, the user decide about the call.
     """
     output = await _read(state, call, attached=False)
-    limit = state.policy.output_limit(state.journal.view.setup.model.window)
-    return truncate_middle(output.text, limit)
+    return truncate_output(state, output.text)
 
 
 async def read_references(state: SessionState, text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Records which tool calls have begun, so that a successor knows which of them it may run again.
 
 A crash loses the results of the calls that were running. What only reads can run again; what may
-have changed something cannot, because nobody knows how far it came. So such a call is recorded in
+have changed something cannot, because it is unknown how far it came. So such a call is recorded in
 the journal after it is allowed and before it runs: a call that waits for permission has not begun.
 """
 

@@ -28,7 +28,7 @@ Ask: TypeAlias = Callable[[Access, Decision], Awaitable[Approval | PermissionAns
 """Asks a person about a call. The decision says why, and what a longer approval would cover.
 None means that no client can answer."""
 HandlerAnswer: TypeAlias = Approval | PermissionAnswer | bool | None
-"""True allows a call once, False denies it; None means that nobody can answer."""
+"""True allows a call once, False denies it; None means that no client can answer."""
 PermissionHandler: TypeAlias = Callable[
     [Access, Decision], Awaitable[HandlerAnswer] | HandlerAnswer
 ]

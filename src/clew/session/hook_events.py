@@ -50,7 +50,8 @@ async def fire(state: SessionState, event: HookEvent, **fields: Any) -> HookVerd
     """Run the hooks of an event and publish their messages as warnings.
 
     Hooks get the path of the session log as `transcript_path`: a JSON Lines file, as hooks of
-    Claude Code expect. Without a log the path is empty, because the journal is in a store.
+    Claude Code expect. Without a log the path is empty, because the journal is in a store;
+    an interactive session writes one for command hooks.
     """
     if not has_hooks(state):
         return _NO_VERDICT

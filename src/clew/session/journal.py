@@ -264,7 +264,7 @@ async def answer_open_calls(journal: Journal) -> None:
 
 
 async def find_next_id(journal: Journal) -> EntryId:
-    """Wait until nobody writes, and return the id of the next entry.
+    """Wait until no task writes, and return the id of the next entry.
 
     It is the id of what you append, if you await nothing before: background tasks write too.
     """

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from clew.core.errors import ConfigError
-from clew.core.messages import Message
 from clew.core.permissions import PermissionMode
 
 _NUMBERS = frozenset({"budget_usd", "tool_timeout", "provider_timeout"})
@@ -68,12 +67,6 @@ def check_provider(provider: object) -> None:
             f"{type(provider).__name__}.stream must be an async generator: "
             "`yield` each chunk instead of returning them"
         )
-
-
-def check_prompt(prompt: object) -> None:
-    """Raise `TypeError` for what a `Session` cannot send."""
-    if not isinstance(prompt, str | Message):
-        raise TypeError(f"a prompt is a text or a clew.Message, not {prompt!r}")
 
 
 def read_mode(mode: PermissionMode | str) -> PermissionMode:

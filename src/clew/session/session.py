@@ -2,18 +2,21 @@
 
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
+from msgspec.structs import replace
+
 from clew.checkpoints.values import CheckpointSummary
+from clew.context.economy import Economy
 from clew.core.context_state import ContextState
 from clew.core.entries import Compacted, Entry, Noted
 from clew.core.errors import AbortError
 from clew.core.ids import EntryId, RunId, SessionId
-from clew.core.messages import Message, Role
+from clew.core.messages import Message
 from clew.core.permissions import PermissionMode
 from clew.core.results import ExecutionResult
 from clew.core.usage import Spending
 from clew.permissions.policy import Grant
 from clew.providers.protocol import Provider
-from clew.session import edits
+from clew.session import conversation_edits as edits
 from clew.session.config import SessionOptions
 from clew.session.event_bus import Listener, Unsubscribe
 from clew.session.journal import Journal
@@ -24,7 +27,6 @@ from clew.session.lifecycle import (
     open_session,
     switch_model,
 )
-from clew.session.option_types import check_prompt
 from clew.session.plan_mode import change_mode
 from clew.session.recall_tool import answer_request, find_entries
 from clew.session.rewind import Rewind, RewindOptions, list_checkpoints, rewind
@@ -58,8 +60,7 @@ class RunOptions(TypedDict, total=False):
 class Session:
     """A conversation with a model. Getters work before `open`; a run opens the session itself.
 
-    Use as `async with`, or call `open` and `shutdown`. The caller closes provider and store. With
-    the id of a stored session, that session is continued.
+    The caller closes provider and store. The id of a stored session continues that session.
     """
 
     def __init__(
@@ -111,7 +112,6 @@ class Session:
         """Do the same as `run` and return the whole result; an abort is a result, not an error."""
         raw, display = options.get("raw_input"), options.get("display_input")
         attach, prepare = options.get("attach", False), options.get("prepare")
-        check_prompt(prompt)
         asked = make_prompt(prompt, raw=raw, display=display, attach=attach, prepare=prepare)
         return await self.runs.execute(asked, run_id=options.get("run_id"))
 
@@ -155,9 +155,7 @@ class Session:
         with self.runs.guard.begin():
             await edits.clear_history(self.state)
 
-    async def inject_message(
-        self, message: Message | Literal["user", "assistant", "system"] | Role, text: str = ""
-    ) -> None:
+    async def inject_message(self, message: edits.MessageOrRole, text: str = "") -> None:
         """Add a message, or a role and a text, without a model call."""
         with self.runs.guard.begin():
             await edits.inject_message(self.state, edits.make_message(message, text))
@@ -217,6 +215,10 @@ class Session:
     def set_thresholds(self, **shares: Unpack[ThresholdShares]) -> None:
         """Change when to warn, compact and block, from the next model call on."""
         self.state.set_thresholds(**shares)
+
+    def set_economy(self, level: Economy | str) -> None:
+        """Change how much of the window is used, from the next model call on; see `Economy`."""
+        self.state.policy = replace(self.state.policy, economy=level)
 
     def get_context_state(self) -> ContextState:
         """Return how full the window is."""

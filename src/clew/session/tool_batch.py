@@ -4,8 +4,9 @@ Each call ends in exactly one result, whatever happens to it. Calls run concurre
 committed in call order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import anyio
 
@@ -22,12 +23,11 @@ from clew.session.tool_execution import (
     CallOutcome,
     make_failed_outcome,
     make_interrupted_outcome,
-    make_result,
     publish_end,
     publish_start,
-    redact_output,
     run_call,
 )
+from clew.session.tool_output import make_result, redact_output
 from clew.session.write_lock import shield_writes
 
 
@@ -53,8 +53,8 @@ async def run_calls(
 async def resume_calls(state: SessionState) -> None:
     """Finish the calls of an answer that a crash interrupted.
 
-    Calls that were not recorded as begun run now; the others get a failed result, because nobody
-    knows what they have done. Raises as `run_calls` does.
+    Calls that were not recorded as begun run now; the others get a failed result, because it
+    is unknown what they have done. Raises as `run_calls` does.
     """
     again, begun = split_open_calls(state.journal)
     for call in begun:
@@ -129,7 +129,9 @@ async def commit_outcome(state: SessionState, call: ToolCall, outcome: CallOutco
         await _commit(state, call, outcome or make_interrupted_outcome(state, call))
 
 
-def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | None:
+def _take_decision(
+    state: SessionState, call: ToolCall, data: Mapping[str, Any]
+) -> PermissionRecord | None:
     decision = state.decisions.pop(call.call_id, None)
     if decision is None:
         return None
@@ -139,6 +141,7 @@ def _take_decision(state: SessionState, call: ToolCall) -> PermissionRecord | No
         by=decision.by,
         reason=_redact_reason(decision.reason, values),
         question=_redact_reason(decision.question, values),
+        sandboxed=sandboxed if isinstance(sandboxed := data.get("sandbox"), bool) else None,
     )
 
 
@@ -159,7 +162,7 @@ async def _commit(state: SessionState, call: ToolCall, outcome: CallOutcome) -> 
         error_code=outcome.error_code,
         failed=output.failed,
         display=output.display,
-        permission=_take_decision(state, call),
+        permission=_take_decision(state, call, output.data),
     )
     await state.journal.append(
         MessageAdded(

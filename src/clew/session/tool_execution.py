@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from clew.core.errors import LoopDetected, RunStopped, StoreError
 from clew.core.events import ToolEnded, ToolStarted
-from clew.core.ids import EntryId
-from clew.core.messages import Message, Role, ToolCall, ToolResult
+from clew.core.messages import ToolCall
 from clew.core.permissions import (
     Access,
     DecidedBy,
@@ -22,9 +21,8 @@ from clew.core.permissions import (
     TargetKind,
     Verdict,
 )
-from clew.core.redaction import redact
 from clew.core.redaction.marks import find_mark
-from clew.core.text import end_sentence, truncate_middle
+from clew.core.text import end_sentence
 from clew.core.tool_states import unwrap_call
 from clew.hooks.protocol import HookEvent, HookVerdict
 from clew.session.call_records import only_reads
@@ -303,53 +301,6 @@ async def _after(
     if said:
         text = f"{text}\n\n{format_reminder(*said)}"
     return output if text is output.text else replace(output, text=text, loads=())
-
-
-def redact_output(state: SessionState, output: ToolOutput) -> ToolOutput:
-    """Remove secrets from an output before it is stored, sent or shown."""
-    values = state.tool_context.redact_values
-    if values is None:
-        return output
-    text = redact(output.text, extra_values=values)
-    if text is output.text and not output.display and not output.data:
-        return output
-    return replace(
-        output,
-        text=text,
-        display=redact(output.display, extra_values=values),
-        data=redact(output.data, extra_values=values),
-    )
-
-
-def make_result(
-    state: SessionState, call: ToolCall, output: ToolOutput, *, next_id: EntryId
-) -> tuple[Message, str | None]:
-    """Return the message that answers `call`; a long output is truncated here.
-
-    Args:
-        state: The session.
-        call: The call.
-        output: Its output, redacted.
-        next_id: The entry that the message becomes.
-
-    Returns:
-        The message, and the full text if the message does not have all of it.
-    """
-    tool = state.tools.get(call.name)
-    limit = state.policy.output_limit(state.journal.view.setup.model.window)
-    if tool is not None and tool.max_output_chars is not None:
-        limit = tool.max_output_chars
-    text = truncate_middle(output.text, limit, where=f"; entry #{next_id} has it")
-    result = ToolResult(
-        call_id=call.call_id,
-        name=call.name,
-        text=text,
-        failed=output.failed,
-        images=output.images,
-        loads=output.loads,
-    )
-    full_text = output.text if text != output.text else None
-    return Message(role=Role.TOOL, parts=(result,)), full_text
 
 
 def make_interrupted_outcome(state: SessionState, call: ToolCall) -> CallOutcome:

@@ -66,7 +66,7 @@ def take_partial_output(state: SessionState, call: ToolCall) -> str:
 
 
 def make_user_question(state: SessionState, tool: str, call_id: str) -> AskUser | None:
-    """Return how a call asks the user in its middle; None if there is nobody to ask."""
+    """Return how a call asks the user in its middle; None if no client can answer."""
     ask = state.gate.ask
     if ask is None:
         return None

@@ -79,8 +79,11 @@ def make_prompt(
     """Return the prompt of a run.
 
     Raises:
+        TypeError: It is neither a text nor a message.
         SessionError: The message is empty or is not the user's.
     """
+    if not isinstance(prompt, str | Message):
+        raise TypeError(f"a prompt is a text or a clew.Message, not {prompt!r}")
     message = user(prompt) if isinstance(prompt, str) else prompt
     empty = not message.text.strip() and not any(isinstance(p, Image) for p in message.parts)
     if message.role is not Role.USER or empty:

@@ -1,7 +1,7 @@
 """`WriteLock`: one write at a time, in the order in which the writers came.
 
 `anyio.Lock` raises a cancellation that is pending when it is taken. This lock does not: a task is
-cancelled only while it waits for another writer. So where nobody else writes and nothing waits
+cancelled only while it waits for another writer. So where no other task writes and nothing waits
 inside, as with a store in memory, a write cannot be interrupted and needs no shield.
 """
 

@@ -153,14 +153,14 @@ def is_dead(holder: LeaseHolder, *, me: LeaseHolder, silent: float) -> bool:
 def has_restarted(holder: LeaseHolder, *, me: LeaseHolder) -> bool:
     """Return whether the machine of a holder was started again since, so that the holder is gone.
 
-    A container on this machine is another machine with the same boot: nobody can tell.
+    A container on this machine is another machine with the same boot id: it cannot be recognised.
     """
     (before, is_known, _), (now, _, _) = holder.machine.partition("/"), me.machine.partition("/")
     return holder.host == me.host and bool(is_known) and before != now
 
 
 def has_ended(process: ProcessKey, *, me: LeaseHolder) -> bool:
-    """Return whether a process of this machine is gone; False when nobody can tell."""
+    """Return whether a process of this machine is gone; False when that is unknown."""
     pid, started, machine = process
     return machine == me.machine and not _is_alive(pid, started)
 

@@ -21,7 +21,7 @@ from clew.stores.record import (
 )
 from clew.stores.stored_entries import (
     check_order,
-    session_changed,
+    make_changed_error,
     session_exists,
     session_not_found,
 )
@@ -62,12 +62,12 @@ class MemoryStore:
 
     async def append(self, session_id: SessionId, entries: Sequence[Entry]) -> None:
         """Add entries at the end."""
-        held = self._held(session_id)
+        held = self._get_entries(session_id)
         if not entries:
             return
         check_order(session_id, entries)
         if held and entries[0].id <= held[-1].id:
-            raise session_changed(session_id)
+            raise make_changed_error(session_id)
         held.extend(entries)
 
     async def load(
@@ -133,7 +133,7 @@ class MemoryStore:
     ) -> "Found":
         """Find entries by their words."""
         if session_id is not None:
-            self._held(session_id)
+            self._get_entries(session_id)
         return self._load_index().search(
             {
                 record.id: self._entries[record.id]
@@ -182,7 +182,7 @@ class MemoryStore:
 
     async def lease(self, session_id: SessionId, *, silent_after: float | None = None) -> None:  # noqa: ARG002
         """Check that the session exists: no other process can reach this store."""
-        self._held(session_id)
+        self._get_entries(session_id)
 
     async def release(self, session_id: SessionId) -> None:
         """Do nothing: see `lease`."""
@@ -200,7 +200,7 @@ class MemoryStore:
 
     def _record(self, session_id: SessionId) -> StoredSession:
         """Return the record of a session after adding the entries since it was last wanted."""
-        fresh = self._held(session_id)[self._counted[session_id] :]
+        fresh = self._get_entries(session_id)[self._counted[session_id] :]
         record = self._records[session_id]
         if fresh:
             record = Growth.of(fresh, [encode(entry) for entry in fresh]).apply_to(record)
@@ -208,7 +208,7 @@ class MemoryStore:
             self._counted[session_id] += len(fresh)
         return record
 
-    def _held(self, session_id: SessionId) -> list[Entry]:
+    def _get_entries(self, session_id: SessionId) -> list[Entry]:
         try:
             return self._entries[session_id]
         except KeyError:

@@ -18,8 +18,8 @@ from clew.stores.task_protocol import (
     TaskRow,
     TaskSignals,
     WorkerRow,
+    make_lost_error,
     question_not_open,
-    task_lost,
     task_not_found,
     task_order,
 )
@@ -118,7 +118,7 @@ class MemoryTaskStore:
     async def unchanged_tasks(
         self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        """Return tasks without a change since a time, the longest unchanged first."""
         place = (-1.0, "") if after is None else task_order(after)
         rows = [row for row in self._rows.values() if row.state.status is status]
         found = [row for row in rows if row.updated_at < before and task_order(row) > place]
@@ -261,4 +261,4 @@ class MemoryTaskStore:
     def _check_epoch(self, task_id: str, epoch: int) -> None:
         stored = self._rows.get(task_id)
         if stored is None or stored.epoch != epoch:
-            raise task_lost(stored, task_id)
+            raise make_lost_error(stored, task_id)

@@ -45,7 +45,7 @@ _OWN = """
 SELECT id, epoch FROM clew_leases JOIN clew_sessions ON session = number WHERE owner = :owner
 """
 _LEAVE = """
-UPDATE clew_leases SET owner = :nobody, silent_after = 0 WHERE owner = :owner
+UPDATE clew_leases SET owner = :left, silent_after = 0 WHERE owner = :owner
     AND session = (SELECT number FROM clew_sessions WHERE id = :id)
 """
 _LEFT = "left by "
@@ -116,7 +116,7 @@ class PostgresReplicas:
     async def leave(self, session_id: SessionId) -> None:
         """Let others take over a session at once, as if this process had died."""
         owner = self._leases.holder.owner
-        values = {"owner": owner, "nobody": f"{_LEFT}{owner}", "id": session_id}
+        values = {"owner": owner, "left": f"{_LEFT}{owner}", "id": session_id}
         self._leases.forget(session_id)
         await self._database.write(lambda connection: connection.execute(_LEAVE, values))
 

@@ -30,7 +30,7 @@ from clew.stores.sql_leases import LeaseRows
 from clew.stores.stored_entries import (
     StoredEntries,
     check_order,
-    session_changed,
+    make_changed_error,
     session_exists,
     session_not_found,
 )
@@ -144,7 +144,7 @@ class SqlRows:
         if grown is None:
             number, _ = self._find(connection, session_id)
             self.leases.check(connection, session_id, number, writer=writer)
-            raise session_changed(session_id)
+            raise make_changed_error(session_id)
         number, unindexed = grown
         self.leases.check(connection, session_id, number, writer=writer)
         rows = [

@@ -22,8 +22,8 @@ from clew.stores.task_protocol import (
     TaskMessage,
     TaskRow,
     TaskSignals,
+    make_lost_error,
     question_not_open,
-    task_lost,
     task_not_found,
     task_order,
 )
@@ -165,7 +165,7 @@ class TaskRows:
         after: TaskRow | None,
         limit: int,
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        """Return tasks without a change since a time, the longest unchanged first."""
         at, task_id = (-1.0, "") if after is None else task_order(after)
         place = {"status": status.value, "before": before, "at": at, "task_id": task_id}
         return _read_rows(self._sql.run(connection, _UNCHANGED, limit=limit, **place).fetchall())
@@ -287,7 +287,7 @@ class TaskRows:
         """Run an update that only the worker with the current epoch may make."""
         updated = self._sql.run(connection, statement + _OF_EPOCH + _RETURNING, **values)
         if updated.fetchone() is None:
-            raise task_lost(self.find(connection, values["task_id"]), values["task_id"])
+            raise make_lost_error(self.find(connection, values["task_id"]), values["task_id"])
 
 
 def encode(value: object) -> bytes:

@@ -78,7 +78,7 @@ class SqlTaskStore:
     async def unchanged_tasks(
         self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first."""
+        """Return tasks without a change since a time, the longest unchanged first."""
         return await self._database.read(
             self._tasks.list_unchanged, status, before=before, after=after, limit=limit
         )

@@ -102,7 +102,7 @@ def check_order(session_id: SessionId, entries: Sequence[Entry]) -> None:
         SessionBusy: They do not, so two writers must have numbered them.
     """
     if any(one.id >= other.id for one, other in pairwise(entries)):
-        raise session_changed(session_id)
+        raise make_changed_error(session_id)
 
 
 def session_not_found(session_id: SessionId) -> SessionNotFound:
@@ -115,7 +115,7 @@ def session_exists(session_id: SessionId) -> SessionBusy:
     return SessionBusy(f"session {session_id} exists already")
 
 
-def session_changed(session_id: SessionId) -> SessionBusy:
+def make_changed_error(session_id: SessionId) -> SessionBusy:
     """Return the error for entries whose numbers are in use."""
     return SessionBusy(f"session {session_id} was written to by another process; open it again")
 

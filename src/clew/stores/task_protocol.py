@@ -68,7 +68,7 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
     silent: float
     """Seconds since its last heartbeat, by the clock of the database."""
     has_ended: bool = False
-    """True when it ran on this machine and its process is gone; False when nobody can tell."""
+    """True when it ran on this machine and its process is gone; False when that is unknown."""
 
 
 class ScheduleRow(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class TaskStore(Protocol):
     async def unchanged_tasks(
         self, status: TaskStatus, *, before: float, after: TaskRow | None = None, limit: int
     ) -> list[TaskRow]:
-        """Return tasks that nobody has changed since a time, the longest unchanged first.
+        """Return tasks without a change since a time, the longest unchanged first.
 
         Args:
             status: Only tasks in this status.
@@ -270,7 +270,7 @@ def task_not_found(task_id: str) -> SessionNotFound:
     return SessionNotFound(f"there is no task {task_id}")
 
 
-def task_lost(row: TaskRow | None, task_id: str) -> SessionBusy:
+def make_lost_error(row: TaskRow | None, task_id: str) -> SessionBusy:
     """Return the error for a worker that no longer has a task."""
     if row is None:
         return SessionBusy(f"task {task_id} was deleted; nothing was written")

@@ -17,7 +17,7 @@ from clew.stores.protocol import Store
 from clew.stores.task_protocol import TaskStore
 from clew.testing.stores import A, a_record, agent_record, an_entry, entries_in, expect_error
 from clew.testing.task_blobs import a_snapshot, list_blobs
-from clew.testing.tasks import YES, a_question, a_task, claimed, found, ids, with_status
+from clew.testing.tasks import YES, a_question, a_task, claim, found, ids, with_status
 
 SharedTaskCheck = Callable[[Store, Store], Awaitable[None]]
 """Takes two stores that keep their sessions and tasks in the same place."""
@@ -30,11 +30,11 @@ async def fences_a_worker_that_was_replaced(one: Store, other: Store) -> None:
     await one.create(a_record("a"))
     await one.create(agent_record(agent, parent=A))
     await old_tasks.save_task(a_task("t"))
-    old = await claimed(old_tasks, "old")
+    old = await claim(old_tasks, "old")
     await one.lease(agent, silent_after=600.0)
     await one.append(agent, [an_entry(1)])
 
-    new = await claimed(new_tasks, "new")
+    new = await claim(new_tasks, "new")
     await expect_error(SessionBusy, one.append(agent, [an_entry(2, "stale")]))
     await other.lease(agent, silent_after=600.0)
     await other.append(agent, [an_entry(2)])

@@ -78,7 +78,7 @@ async def found(tasks: TaskStore, task_id: str = "t") -> TaskRow:
     return row
 
 
-async def claimed(tasks: TaskStore, worker: str, task_id: str = "t") -> TaskRow:
+async def claim(tasks: TaskStore, worker: str, task_id: str = "t") -> TaskRow:
     """Claim a task that can be claimed."""
     row = await tasks.claim(task_id, worker)
     assert row is not None
@@ -140,7 +140,7 @@ async def lists_tasks(tasks: TaskStore) -> None:
 
 
 async def lists_unchanged_tasks(tasks: TaskStore) -> None:
-    """Tasks that nobody changes are listed page by page, the longest unchanged first."""
+    """Tasks without changes are listed page by page, the longest unchanged first."""
     for task_id in "cab":
         await tasks.save_task(a_task(task_id))
     await tasks.save_task(a_task("other", status=TaskStatus.RUNNING))
@@ -164,8 +164,8 @@ async def claims_tasks(tasks: TaskStore) -> None:
     """Each claim gets a higher epoch; a task that has ended, or is gone, cannot be claimed."""
     await tasks.save_task(a_task())
 
-    first = await claimed(tasks, "one")
-    second = await claimed(tasks, "two")
+    first = await claim(tasks, "one")
+    second = await claim(tasks, "two")
 
     assert (first.worker, second.worker) == ("one", "two")
     assert first.epoch < second.epoch
@@ -180,9 +180,9 @@ async def claims_tasks(tasks: TaskStore) -> None:
 async def refuses_a_worker_that_lost_its_task(tasks: TaskStore) -> None:
     """Only the last worker that claimed a task may save it; a save does not change its epoch."""
     await tasks.save_task(a_task())
-    old = await claimed(tasks, "old")
+    old = await claim(tasks, "old")
     await tasks.save_task(with_status(old, TaskStatus.RUNNING), epoch=old.epoch)
-    new = await claimed(tasks, "new")
+    new = await claim(tasks, "new")
 
     lost = with_status(old, TaskStatus.FAILED)
     await expect_error(SessionBusy, tasks.save_task(lost, epoch=old.epoch))
@@ -333,7 +333,7 @@ async def lets_one_of_many_writers_win(tasks: TaskStore) -> None:
     numbers: list[int] = []
 
     async def write(writer: int) -> None:
-        epochs.append((await claimed(tasks, f"w{writer}")).epoch)
+        epochs.append((await claim(tasks, f"w{writer}")).epoch)
         if await tasks.claim("t", f"w{writer}", epoch=_WRITERS) is not None:
             taken.append(writer)
         try:

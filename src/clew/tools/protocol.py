@@ -87,7 +87,7 @@ class Terminal(Protocol):
 
 AskUser: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[PermissionAnswer | None]]
 """Asks the user a question in the middle of a call: the question, and facts to show beside it.
-None means that nobody can answer."""
+None means that no client can answer."""
 AskModel: TypeAlias = Callable[[str], Awaitable[str]]
 """Asks the session's model outside the conversation, at the session's cost."""
 
@@ -120,9 +120,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Texts that the session redacts besides those that look like secrets; None if it redacts
     nothing."""
     progress: Progress | None = None
-    """Where a call that takes long reports its output; None if nobody wants it."""
+    """Where a call that takes long reports its output; None if the output is not wanted."""
     ask: AskUser | None = None
-    """Asks the user while the call runs; None if there is nobody to ask."""
+    """Asks the user while the call runs; None if no client can answer."""
     ask_model: AskModel | None = None
     """Asks the model while the call runs."""
 

@@ -9,9 +9,9 @@ from typing import Final
 from prompt_toolkit.application import get_app, run_in_terminal
 
 from clew.sdk.clipboard import NoImage, save_clipboard_image
-from clew.tui.conversation import Terminal, is_quit
+from clew.tui.conversation import ConversationTerminal, is_quit
 from clew.tui.external_editor import edit_text, find_editor
-from clew.tui.parts import Parts
+from clew.tui.terminal_state import TerminalState
 from clew.tui.transcript import find_shown
 
 _TWICE_WITHIN: Final = 2.0
@@ -28,7 +28,9 @@ class Actions:
         leave: Ends the application.
     """
 
-    def __init__(self, parts: Parts, terminal: Terminal, *, leave: Callable[[], None]) -> None:
+    def __init__(
+        self, parts: TerminalState, terminal: ConversationTerminal, *, leave: Callable[[], None]
+    ) -> None:
         self._parts = parts
         self._terminal = terminal
         self._leave = leave
@@ -109,7 +111,7 @@ class Actions:
     def paste_image(self) -> None:
         """Insert the path of the image on the clipboard; a prompt that names it attaches it."""
 
-        def done(future: "Future[str | NoImage]") -> None:
+        def finish(future: "Future[str | NoImage]") -> None:
             found = future.result()
             if isinstance(found, NoImage):
                 self._parts.hint = found.text
@@ -119,7 +121,7 @@ class Actions:
                 self._parts.input.buffer.insert_text(f"{gap}{found} ")
             self._parts.feed.wake()
 
-        self._terminal.call(save_clipboard_image, done)
+        self._terminal.call(save_clipboard_image, finish)
 
     # Runs.
 

@@ -46,11 +46,11 @@ from clew.tui.layout import STYLE, LiveArea
 from clew.tui.leave import Leave, Quit, leave_for
 from clew.tui.notifications import Notifier
 from clew.tui.options import TerminalOptions
-from clew.tui.parts import Parts
 from clew.tui.printer import Printer
 from clew.tui.question_actions import QuestionActions
 from clew.tui.running_tasks import changes_list
 from clew.tui.terminal import QUERY_SYNCHRONIZED, LiveRenderer, can_query
+from clew.tui.terminal_state import TerminalState
 from clew.tui.theme import Theme, make_theme
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class App:
         self._menu: list[CommandItem] = []
         self._is_spinning = False
         self.application = _make_application(terminal, options)
-        self.parts = Parts(
+        self.parts = TerminalState(
             input=InputArea(history, commands=lambda: self._menu, paths=self._complete_path),
             printer=Printer(self.application, options.theme),
             feed=EventFeed(self._apply),
@@ -198,14 +198,14 @@ class App:
     def refresh_commands(self) -> None:
         """Ask the session for its commands, for the menu."""
 
-        def done(future: "Future[list[CommandInfo]]") -> None:
+        def finish(future: "Future[list[CommandInfo]]") -> None:
             if not future.cancelled() and future.exception() is None:
                 found = future.result()
                 self._menu = make_menu(found)
                 names = [one.name for one in found if one.source == "builtin"]
                 self.parts.conversation.builtins = frozenset(names)
 
-        self.call(self._client.commands, done)
+        self.call(self._client.commands, finish)
 
     def call(self, work: Callable[[], Awaitable[_T]], done: "Callable[[Future[_T]], None]") -> None:
         """Run `work` in the session's thread, and `done` afterwards in this one."""

@@ -49,7 +49,7 @@ _MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PL
 _T = TypeVar("_T")
 
 
-class Terminal(Protocol):
+class ConversationTerminal(Protocol):
     """What a conversation needs of the terminal; every call comes from its own thread."""
 
     def call(self, work: Callable[[], Awaitable[_T]], done: Callable[["Future[_T]"], None]) -> None:
@@ -82,7 +82,9 @@ class Conversation:
         keys: Lines about the keys, for the help.
     """
 
-    def __init__(self, client: SessionClient, terminal: Terminal, *, keys: str = "") -> None:
+    def __init__(
+        self, client: SessionClient, terminal: ConversationTerminal, *, keys: str = ""
+    ) -> None:
         self._keys = keys
         self._client = client
         self._terminal = terminal
@@ -143,7 +145,7 @@ class Conversation:
         """Replace an earlier prompt: rewind the conversation to before it, then send the line."""
         command = f"/rewind conversation #{entry}"
 
-        def done(future: "Future[CommandOutcome]") -> None:
+        def finish(future: "Future[CommandOutcome]") -> None:
             outcome = self._result(future, "")
             if outcome is None:
                 self._terminal.give_back(line)
@@ -155,7 +157,7 @@ class Conversation:
                 self.queue.insert(0, line)
                 self.release()
 
-        self._terminal.call(partial(self._client.execute, command), done)
+        self._terminal.call(partial(self._client.execute, command), finish)
 
     def abort(self) -> None:
         """Abort the run; the queue stays."""
@@ -181,10 +183,10 @@ class Conversation:
         place = known.index(current) + 1 if current in known else 0
         mode = _MODES[place % len(_MODES)]
 
-        def done(future: "Future[None]") -> None:
+        def finish(future: "Future[None]") -> None:
             self._result(future, "")
 
-        self._terminal.call(partial(self._client.set_mode, mode), done)
+        self._terminal.call(partial(self._client.set_mode, mode), finish)
 
     def apply(self, event: Event) -> None:
         """Follow the session: which run has ended, and which prompt was the newest."""
@@ -216,7 +218,7 @@ class Conversation:
         if is_echoed := self._is_builtin(line):
             self._terminal.show(UserPrompt(line))
 
-        def done(future: "Future[CommandOutcome]") -> None:
+        def finish(future: "Future[CommandOutcome]") -> None:
             self._pending.remove(number)
             outcome = self._result(future, line)
             if outcome is not None:
@@ -225,7 +227,7 @@ class Conversation:
                 self._apply_outcome(outcome, line)
             self.drain()
 
-        self._terminal.call(partial(self._client.execute, line), done)
+        self._terminal.call(partial(self._client.execute, line), finish)
 
     def _is_builtin(self, line: str) -> bool:
         """Return True for a command that starts no run; a run shows its prompt itself."""
@@ -272,7 +274,9 @@ class Conversation:
             self._terminal.give_back(line)
 
 
-def _finish(terminal: Terminal, accepted: AcceptedLine | None, ending: Ending | None) -> None:
+def _finish(
+    terminal: ConversationTerminal, accepted: AcceptedLine | None, ending: Ending | None
+) -> None:
     """Give back a line that was never sent, or show the answer of a skill.
 
     No event has shown the answer of a skill that a subagent carried out.

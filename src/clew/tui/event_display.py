@@ -6,11 +6,11 @@ from pathlib import Path
 
 from clew.core.events import Envelope, PermissionRequest, PermissionResolved
 from clew.core.sanitize import sanitize
-from clew.tui.conversation import Terminal
+from clew.tui.conversation import ConversationTerminal
 from clew.tui.notifications import Notifier
-from clew.tui.parts import Parts
 from clew.tui.question_actions import QuestionActions
 from clew.tui.questions import format_title
+from clew.tui.terminal_state import TerminalState
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ class EventDisplay:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: TerminalState,
         *,
         follow_up: Callable[[], None],
         answers: QuestionActions,
         notifier: Notifier,
-        terminal: Terminal,
+        terminal: ConversationTerminal,
         folder: Path,
     ) -> None:
         self._parts = parts

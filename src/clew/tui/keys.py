@@ -28,9 +28,9 @@ from prompt_toolkit.keys import Keys
 
 from clew.tui.actions import Actions
 from clew.tui.input import InputArea
-from clew.tui.parts import Parts
 from clew.tui.question_actions import QuestionActions
 from clew.tui.questions import QuestionList
+from clew.tui.terminal_state import TerminalState
 
 DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "cycle-mode": "s-tab",
@@ -69,7 +69,7 @@ def describe_keys(chosen: Mapping[str, str]) -> str:
 
 
 def make_keys(
-    actions: Actions, answers: QuestionActions, parts: Parts, chosen: Mapping[str, str]
+    actions: Actions, answers: QuestionActions, parts: TerminalState, chosen: Mapping[str, str]
 ) -> tuple[KeyBindings, list[str]]:
     """Return the key bindings of the application, and what is wrong with the chosen ones.
 
@@ -92,7 +92,7 @@ def make_keys(
 
 
 def _bind_chosen(
-    keys: KeyBindings, actions: Actions, parts: Parts, chosen: Mapping[str, str]
+    keys: KeyBindings, actions: Actions, parts: TerminalState, chosen: Mapping[str, str]
 ) -> list[str]:
     """Bind the actions whose keys can be chosen; returns what is wrong with the choice."""
     handlers: dict[str, Callable[[], None]] = {
@@ -121,7 +121,7 @@ def _bind_chosen(
 
 
 def _bind(
-    keys: KeyBindings, names: str, handler: Callable[[], None], parts: Parts, *, action: str
+    keys: KeyBindings, names: str, handler: Callable[[], None], parts: TerminalState, *, action: str
 ) -> None:
     if not names.strip():
         return
@@ -135,7 +135,7 @@ def _bind(
     add(lambda _: handler())
 
 
-def _bind_input(keys: KeyBindings, actions: Actions, parts: Parts) -> None:
+def _bind_input(keys: KeyBindings, actions: Actions, parts: TerminalState) -> None:
     buffer = parts.input.buffer
     here = has_focus(buffer)
     can_edit_queue = Condition(lambda: not buffer.text and bool(parts.list_queue()))
@@ -229,7 +229,7 @@ def _is_asked(questions: QuestionList) -> Condition:
     return Condition(lambda: questions.is_armed and not questions.is_writing)
 
 
-def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: Parts) -> None:
+def _bind_answers(keys: KeyBindings, answers: QuestionActions, parts: TerminalState) -> None:
     questions = parts.questions
     asked = _is_asked(questions)
 

@@ -120,7 +120,7 @@ class PlainApp:
         self._inbox.put(_Interrupted())
 
     def lose(self, lost: OutputLost) -> None:
-        """Take the news that nobody reads the output; called from any thread."""
+        """Record that the reader of the output is gone; called from any thread."""
         self._lines.lost = lost
         self._inbox.put(_Interrupted())
 

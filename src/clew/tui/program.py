@@ -37,7 +37,7 @@ from clew.tui.theme import Theme, make_theme, wants_colours
 MAX_SESSIONS: Final = 50
 _MAX_HEADING: Final = 60
 _WIDE: Final = 1_000
-"""The width of lines where standard output is not a terminal: nobody wraps them."""
+"""The width of lines where standard output is not a terminal, which would wrap them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

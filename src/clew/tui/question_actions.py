@@ -13,8 +13,8 @@ from clew.core.permissions import Approval
 from clew.core.text import pluralize
 from clew.sdk.permission_requests import Choice
 from clew.tui.blocks import Notice
-from clew.tui.parts import Parts
 from clew.tui.questions import add_bars, format_target
+from clew.tui.terminal_state import TerminalState
 
 _ARM_AFTER: Final = 0.2
 """Seconds that a question is visible before keys answer it."""
@@ -30,7 +30,7 @@ class QuestionActions:
         layout: Returns the layout, where the focus is.
     """
 
-    def __init__(self, parts: Parts, layout: Callable[[], Layout]) -> None:
+    def __init__(self, parts: TerminalState, layout: Callable[[], Layout]) -> None:
         self._parts = parts
         self._layout = layout
         self._last_key = 0.0

@@ -32,6 +32,8 @@ _ENTRY_CHARS = 10
 """What a heading has beside its subject: the entry, a colon and a newline."""
 _BEGINNING = 200
 """Characters that are quoted of a longer line, such as a paragraph."""
+LEAST_PART = 60
+"""Characters that are worth a line of which only a part fits."""
 _RECENCY = 0.64
 _SOURCE = {SPOKEN: -1.0, CALLED: 0.0, SHOWN: 0.0, PRINTED: -1.6, FOUND: -3.1}
 _BEST_SOURCE = [
@@ -95,11 +97,11 @@ class Excerpts:
         is_told = _make_finder(told, lines=len(ranked))
         self._ranked = [line for line in ranked if not is_told(line[0])]
 
-    def choose(self, *, max_chars: int, told: str = "") -> list[str]:
+    def choose(self, *, max_chars: int, told: str = "", cut: bool = False) -> list[str]:
         """Quote the best lines that `told` does not contain, under their files or calls.
 
         The result has at most `max_chars` characters with newlines. Of a long line only the
-        beginning is quoted, unless there is room for everything.
+        beginning is quoted, unless there is room for everything, or `cut` allows any part.
         """
         chosen: _Groups = {}
         alike: Counter[str] = Counter()
@@ -133,20 +135,40 @@ class Excerpts:
                 long.append(found)
             if room < LEAST_LINE:
                 break
-        self._complete_lines(long, chosen, room)
+        room = self._complete_lines(long, chosen, room, cut=cut)
+        self._quote_part(chosen, is_told, room if cut else 0)
         written = [_PATHS_HEADING, *sorted(paths)] if paths else []
         for (subject, _), lines in sorted(chosen.items(), key=lambda pair: max(pair[1])):
             written += self._write_group(subject, lines)
         return written
 
-    def _complete_lines(self, long: Sequence[_Candidate], chosen: _Groups, room: int) -> None:
-        """Quote lines whole of which only the beginning was chosen, as far as they fit."""
+    def _complete_lines(
+        self, long: Sequence[_Candidate], chosen: _Groups, room: int, *, cut: bool
+    ) -> int:
+        """Quote more of lines of which only the beginning was chosen; returns the room left."""
         for found in long:
             lines = chosen[self._find_group(found.place[0])]
-            more = len(found.line.text) - len(lines[found.place])
-            if more <= room:
-                room -= more
+            begun = len(lines[found.place])
+            if len(found.line.text) - begun <= room:
                 lines[found.place] = found.line.text
+            elif cut and room >= LEAST_PART:
+                lines[found.place] = f"{found.line.text[: begun + room - 1]}…"
+            room -= len(lines[found.place]) - begun
+        return room
+
+    def _quote_part(self, chosen: _Groups, is_told: Callable[[str], bool], room: int) -> None:
+        """Quote the beginning of the best line that was too long."""
+        if room < LEAST_PART:
+            return
+        for text, found in self._ranked:
+            group = self._find_group(found.place[0])
+            heading = 0 if group in chosen else len(group[0]) + _ENTRY_CHARS
+            part = room - heading - 2
+            if not LEAST_PART // 2 <= part < len(text) or is_path(text) or is_told(text):
+                continue
+            if found.place not in chosen.setdefault(group, {}):
+                chosen[group][found.place] = f"{text[:part]}…"
+                break
 
     def _find_group(self, where: int) -> tuple[str, str]:
         """Return the heading of a passage, and what else lines under one heading share.

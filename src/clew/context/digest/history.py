@@ -134,10 +134,9 @@ class ItemText(Struct, gc=False):
         return made
 
     def read_prose(self) -> ItemProse:
-        """Return the prose."""
-        if self.prose is None:
-            self.prose = read_prose(self.item)
-        return self.prose
+        """Read the prose."""
+        self.prose = made = read_prose(self.item)
+        return made
 
 
 _Texts: TypeAlias = tuple[list[ItemText], list[ItemText]]

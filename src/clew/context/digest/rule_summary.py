@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from clew.context.digest.excerpts import Excerpts
+from clew.context.digest.excerpts import LEAST_PART, Excerpts
 from clew.context.digest.findings import (
     drop_told,
     fit_statements,
@@ -85,7 +85,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     Args:
         items: The messages that leave, or left, the view.
         staying: The messages that stay; their text is not quoted again.
-        previous: An earlier digest, if nobody has the messages that it stands for.
+        previous: An earlier digest, if the messages that it stands for are gone.
         beside: The notes of a model that precede the digest, and files that follow it; empty
             strings if there are none. They are not quoted again.
         conversation: All of the messages in order, in their original text.
@@ -117,7 +117,7 @@ def _fit(write: Callable[[int], str], max_units: int, meter: Meter, chars: int) 
         units = meter(text)
         if units <= max_units:
             best = max(best, text, key=len)
-            if units >= _FULL * max_units or len(text) < 0.9 * chars:
+            if units >= _FULL * max_units or len(text) < min(0.9 * chars, chars - LEAST_PART):
                 return best
         chars = int(chars * 0.98 * max_units / max(1, units))
     while not best and chars > 0:
@@ -161,6 +161,9 @@ def _prepare_work(
     most_findings = _MOST_BESIDE_NOTES if beside[0] else _MOST_FINDINGS
     most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
+    def list_known(lines: Sequence[str]) -> set[str]:
+        return known_names | history.collect_names(lines)
+
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
         room = max_chars - len(lines[0])
@@ -171,17 +174,41 @@ def _prepare_work(
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
-        left = max_chars - _measure(lines)
-        for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
-        for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-        quoted = excerpts.choose(max_chars=for_excerpts, told="\n".join(lines))
-        lines += ["\n".join([f"\n{_EXCERPTS_HEADING}", *quoted])] if quoted else []
-        body = "\n".join(lines)
-        left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-        names = index.choose(max_chars=left, known=known_names | history.collect_names(lines))
-        return f"{body}\n\n{_NAMES_HEADING}{', '.join(names)}" if names else body
+        return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write
+
+
+def _write_details(
+    lines: Sequence[str],
+    excerpts: Excerpts,
+    index: NameIndex,
+    *,
+    list_known: Callable[[Sequence[str]], set[str]],
+    max_chars: int,
+) -> str:
+    """Add excerpts and names to `lines`; what whole lines and names leave takes a part of one.
+
+    `list_known` returns the names that a reader has beside these lines, and those in them.
+    """
+    text = "\n".join(lines)
+    left = max_chars - len(text) - 1
+    for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
+    for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
+    quoted = excerpts.choose(max_chars=for_excerpts, told=text)
+    body = _add_excerpts(text, quoted)
+    left = max_chars - len(body) - len(_NAMES_HEADING) - 2
+    known = list_known([*lines, _add_excerpts("", quoted)])
+    names = index.choose(max_chars=left, known=known)
+    listed = f"\n\n{_NAMES_HEADING}{', '.join(names)}" if names else ""
+    if max_chars - len(body) - len(listed) >= LEAST_PART:
+        room = max_chars - len(text) - len(listed) - len(_EXCERPTS_HEADING) - 3
+        body = _add_excerpts(text, excerpts.choose(max_chars=room, told=text, cut=True))
+    return body + listed
+
+
+def _add_excerpts(text: str, quoted: Sequence[str]) -> str:
+    return "\n".join([text, f"\n{_EXCERPTS_HEADING}", *quoted]) if quoted else text
 
 
 def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int], str]:

@@ -22,7 +22,7 @@ from clew.context.plan import (
     measure_words,
     sum_words,
 )
-from clew.context.truncation import shorten_items
+from clew.context.shortened_items import shorten_items
 from clew.context.view import View
 from clew.core.ids import EntryId
 from clew.core.messages import Role

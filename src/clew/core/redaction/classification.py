@@ -170,7 +170,9 @@ _PLACEHOLDER_WORDS = _word_set(
 _PLACEHOLDER = re.compile(
     r"""\$[{(] | \$[A-Za-z_]\w*$ | <[^<>]*>?$ | [#{]?\{[^{}]*\}{1,2}$ | %\( | %\w*%$ | %[a-z]$
     | \[redacted | [*•.…_x-]+$ | [\w-]{0,8}(?:\.\.\.|…)$
-    | your[-_\ ] | (?:example|placeholder|dummy|fake|sample|test|my)
+    | your[-_\ ] | (?:replace|insert|enter|add)[-_\ ](?:with[-_\ ])?your[-_\ ]
+    | (?:replace|insert|fill)[-_\ ]?(?:me|it|this|in)\W*$ | (?:[A-Z]+[-_])+here$
+    | (?:example|placeholder|dummy|fake|sample|test|my)
       [-_\ ]?(?:api|db|user)?[-_\ ]?(?:pass|passwd|password|secret|token|key|value)?[-_]?\d{0,3}$
     | change[-_\ ]?(?:me|it|this)\W*\d{0,3}$ | redacted | put[-_\ ](?:your|the)[-_\ ]
     | [A-Za-z_][\w.]*\( | (?:os|process|import\.meta)\.env""",

@@ -13,6 +13,7 @@ from msgspec import Struct
 from clew.core.redaction import assignments
 from clew.core.redaction.classification import is_placeholder
 from clew.core.redaction.documents import find_document_secrets
+from clew.core.redaction.invisible import find_visible_texts
 from clew.core.redaction.line_prefixes import find_plain_lines
 from clew.core.redaction.marks import (
     MARK,
@@ -178,10 +179,16 @@ def _find_beside(
 def _find_everywhere(
     text: ScanText, names: Mapping[str, bytes], values: Iterable[str]
 ) -> Iterator[Span]:
-    """Yield the secrets of a text, and those in lines that only look different.
+    """Yield the secrets of a text, and those that invisible characters or prefixes hide.
 
     They are in no order, and may overlap.
     """
+    yield from _find_seen(text, names, values)
+    for visible in find_visible_texts(text.data):
+        yield from visible.map_back(_find_seen(ScanText(visible.data), names, values))
+
+
+def _find_seen(text: ScanText, names: Mapping[str, bytes], values: Iterable[str]) -> Iterator[Span]:
     yield from _find_literals(text.data, values)
     # Lines without their disguise contain no other signs than the text.
     yield from _find_in_lines(text, names, [each for each in _SIGNS if each.sign in text.lower])

@@ -1,4 +1,4 @@
-"""Commands for the session as a whole: /clear, /reset, /rename, /resume and /rewind."""
+"""Commands for the session as a whole: /clear, /reset, /rename, /resume, /rewind and /todo."""
 
 from msgspec.structs import asdict
 
@@ -6,6 +6,7 @@ from clew.checkpoints.values import CheckpointSummary, SkippedFile
 from clew.core.errors import ConfigError, SessionError, SessionNotFound
 from clew.core.ids import EntryId, SessionId
 from clew.core.text import one_line, pluralize
+from clew.core.todos import format_todos
 from clew.extensions.commands.arguments import (
     Builtin,
     build_result,
@@ -33,6 +34,7 @@ _SHOWN = 60
 _PATH = 80
 _MIN_PREFIX = 4
 _MAX_FOUND = 20
+_TODO = 200
 
 
 async def _clear(host: CommandHost, arguments: str) -> CommandResult:
@@ -237,6 +239,16 @@ REWIND = Command(
         _rewinds("both", "restore the files and rewind the conversation; the same as #entry"),
     ),
 )
+
+
+async def _todo(host: CommandHost, arguments: str) -> CommandResult:
+    reject_arguments(arguments, "todo")
+    todos = host.session.journal.view.todos
+    lines = [f"  {one_line(line, _TODO)}" for line in format_todos(todos)]
+    facts = [{"content": one.content, "status": str(one.status)} for one in todos]
+    return build_result(lines or ["the model keeps no todo list yet"], todos=facts)
+
+
 SESSION_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
@@ -273,4 +285,5 @@ SESSION_COMMANDS: tuple[Builtin, ...] = (
         _resume,
     ),
     Builtin(REWIND, _rewind),
+    Builtin(Command(name="todo", description="show the todo list of the model"), _todo),
 )

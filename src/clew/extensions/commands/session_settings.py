@@ -1,7 +1,8 @@
-"""Commands for settings: /mode, /model, /effort, /language, /theme, /tools and /permissions."""
+"""Commands for settings, such as /mode, /model, /effort, /economy, /theme and /permissions."""
 
 from collections.abc import Iterable
 
+from clew.context.economy import Economy
 from clew.core.errors import SessionError
 from clew.core.permissions import PermissionMode
 from clew.core.text import one_line, pluralize
@@ -23,7 +24,7 @@ from clew.extensions.commands.protocol import (
 )
 from clew.permissions.policy import Grant
 from clew.permissions.rules import Rule
-from clew.session.edits import set_effort
+from clew.session.conversation_edits import set_effort
 from clew.tools.mcp.names import is_mcp_tool
 
 _MODEL = 200
@@ -53,6 +54,11 @@ _EFFORTS = {
     "high": "reason at length: slow and thorough",
 }
 _DEFAULT = "default"
+_ECONOMIES = {
+    Economy.FULL: "keep everything up to the compaction threshold",
+    Economy.BALANCED: "remove old tool results from half of the window on",
+    Economy.LEAN: "compact early to a small working set; look up the rest",
+}
 _THEMES = {
     "dark": "for a dark background",
     "light": "for a light background",
@@ -110,6 +116,18 @@ async def _effort(host: CommandHost, arguments: str) -> CommandResult:
     effort = "" if wanted == _DEFAULT else wanted
     await set_effort(host.session.state, effort)
     return build_result([f"reasoning effort: {wanted}"], effort=effort)
+
+
+async def _economy(host: CommandHost, arguments: str) -> CommandResult:
+    session, wanted = host.session, arguments.lower()
+    if not wanted:
+        now = session.state.policy.economy
+        rows = [f"{'*' if e is now else ' '} {e:<10} {says}" for e, says in _ECONOMIES.items()]
+        return build_result([f"economy: {now}", *rows], economy=str(now))
+    session.set_economy(wanted)
+    says = _ECONOMIES[Economy(wanted)]
+    keep = f"to keep it: clew config set context.economy {wanted}"
+    return build_result([f"economy: {wanted} ({says}); {keep}"], economy=wanted)
 
 
 async def _theme(_: CommandHost, arguments: str) -> CommandResult:
@@ -254,6 +272,19 @@ SETTINGS_COMMANDS: tuple[Builtin, ...] = (
             ),
         ),
         _effort,
+    ),
+    Builtin(
+        Command(
+            name="economy",
+            description="show or change how much of the context window is used",
+            argument_hint=f"[{' | '.join(_ECONOMIES)}]",
+            safety="changes-session",
+            subcommands=tuple(
+                Command(name=str(level), description=says, safety="changes-session")
+                for level, says in _ECONOMIES.items()
+            ),
+        ),
+        _economy,
     ),
     Builtin(
         Command(

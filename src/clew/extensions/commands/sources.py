@@ -8,6 +8,7 @@ from msgspec import Struct
 from clew.extensions.commands.agents import AGENT_COMMANDS
 from clew.extensions.commands.background import BACKGROUND_COMMANDS
 from clew.extensions.commands.context import WINDOW_COMMANDS
+from clew.extensions.commands.diff import DIFF_COMMANDS
 from clew.extensions.commands.help import HELP_COMMANDS
 from clew.extensions.commands.mcp import MCP_COMMANDS
 from clew.extensions.commands.memory import MEMORY_COMMANDS
@@ -17,7 +18,6 @@ from clew.extensions.commands.roster import ROSTER_COMMANDS
 from clew.extensions.commands.session import SESSION_COMMANDS
 from clew.extensions.commands.session_settings import SETTINGS_COMMANDS
 from clew.extensions.commands.transcript import TRANSCRIPT_COMMANDS
-from clew.extensions.commands.work import WORK_COMMANDS
 from clew.extensions.skills import FoundSkills, Skill, discover_skills
 
 BUILTINS: tuple[SystemCommand, ...] = (
@@ -25,7 +25,7 @@ BUILTINS: tuple[SystemCommand, ...] = (
     *WINDOW_COMMANDS,
     *SESSION_COMMANDS,
     *SETTINGS_COMMANDS,
-    *WORK_COMMANDS,
+    *DIFF_COMMANDS,
     *TRANSCRIPT_COMMANDS,
     *MEMORY_COMMANDS,
     *AGENT_COMMANDS,

@@ -41,14 +41,31 @@ def make_cue(pattern: str, kind: FactKind, confidence: float) -> Cue:
     return Cue(re.compile(pattern, re.IGNORECASE), kind, confidence)
 
 
+_MARK_BEFORE_FACT = r"(?: ?[:：,] ?| [-–—]+ )"
+"""Punctuation between a cue and its fact."""
 CUES: Final[tuple[Cue, ...]] = (
-    make_cue(r"(?:please |and )?remember (?:that |to |this: ?|: ?)(?P<fact>.+)", "project", 0.9),
-    make_cue(r"(?:for|as) (?:future )?reference[,:] ?(?P<fact>.+)", "reference", 0.9),
-    make_cue(r"(?:please )?(?P<fact>(?:don't|do not|never|always) (?!mind).+)", "feedback", 0.75),
-    make_cue(r"(?:from now on|in future|in the future)[,:]? (?P<fact>.+)", "feedback", 0.85),
-    make_cue(r"(?P<fact>(?:I|we) (?:always |usually |strongly )?prefer .+)", "user", 0.75),
-    make_cue(r"(?P<fact>(?:I am|I'm|my name is|call me) .+)", "user", 0.6),
-    make_cue(r"(?P<fact>(?:this|our|the) project (?:uses|needs|requires|has) .+)", "project", 0.75),
+    make_cue(
+        rf"(?:please,? |and |also,? )*remember(?: this| that)?(?:{_MARK_BEFORE_FACT})(?P<fact>.+)",
+        "project",
+        0.9,
+    ),
+    make_cue(r"(?:please,? |and |also,? )*remember (?:that |to )(?P<fact>.+)", "project", 0.9),
+    make_cue(rf"(?:for|as) (?:future )?reference{_MARK_BEFORE_FACT}(?P<fact>.+)", "reference", 0.9),
+    make_cue(
+        r"(?:please,? )?(?P<fact>(?:don['’]t|do not|never|always)(?! mind)[ :,].+)",
+        "feedback",
+        0.75,
+    ),
+    make_cue(
+        rf"(?:from now on|in future|in the future)(?:{_MARK_BEFORE_FACT}| )(?P<fact>.+)",
+        "feedback",
+        0.85,
+    ),
+    make_cue(r"(?P<fact>(?:I|we) (?:always |usually |strongly )?prefer[ :,].+)", "user", 0.75),
+    make_cue(r"(?P<fact>(?:I am|I['’]m|my name is|call me)[ :].+)", "user", 0.6),
+    make_cue(
+        r"(?P<fact>(?:this|our|the) project (?:uses|needs|requires|has)[ :].+)", "project", 0.75
+    ),
     make_cue(r"(?P<fact>.+?)(?:을|를|다는 것을|라는 것을)? 기억해.*", "project", 0.9),
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?。])\s+|\n+")

@@ -119,10 +119,10 @@ async def fetch(source: GitSource, staging: Path) -> Fetched:
             commit = await _fetch_commit(git, source)
     except TimeoutError as error:
         raise ConfigError(
-            f"{_shown(source)} did not answer within {FETCH_SECONDS:.0f} seconds; try again"
+            f"{_show_source(source)} did not answer within {FETCH_SECONDS:.0f} seconds; try again"
         ) from error
     except BackgroundTaskError as error:
-        raise ConfigError(f"{_shown(source)} cannot be fetched: {error}") from error
+        raise ConfigError(f"{_show_source(source)} cannot be fetched: {error}") from error
     return Fetched(git=git, source=source, commit=commit)
 
 
@@ -137,13 +137,13 @@ async def _fetch_commit(git: Git, source: GitSource) -> str:
         )
     if done.code:
         raise ConfigError(
-            f"{_shown(source)} cannot be fetched: {redact(describe_failure(done))}."
+            f"{_show_source(source)} cannot be fetched: {redact(describe_failure(done))}."
             f" {_advise(source, done.error)}"
         )
     name = source.commit or "FETCH_HEAD"
     found = await git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
     if found.code:
-        raise ConfigError(f"{_shown(source)}: the repository has no commit {wanted[:40]}")
+        raise ConfigError(f"{_show_source(source)}: the repository has no commit {wanted[:40]}")
     return found.line
 
 
@@ -161,7 +161,7 @@ def _advise(source: GitSource, error: str) -> str:
     return f"Check the address; a private repository on {host} needs a git credential helper."
 
 
-def _shown(source: GitSource) -> str:
+def _show_source(source: GitSource) -> str:
     return show(describe_source(source))
 
 

@@ -36,9 +36,10 @@ class Operands(Enum):
 class Program(Struct, frozen=True, kw_only=True):
     """What the options and operands of one program do.
 
-    An option belongs to one of the sets. One that is in no set is unknown: it may do anything, and
-    may have a value. `read_only` programs change nothing as long as all of their options are in
-    `flags`, `values`, `optional`, `reads` or `recurses`, and not in `follows`.
+    An option belongs to one of the sets. One that is in no set is unknown: it may have a value, may
+    run it, and may change the operands, unless the program is `read_only`. Such programs change
+    nothing as long as all of their options are in `flags`, `values`, `optional`, `reads` or
+    `recurses`, and not in `follows`.
     """
 
     operands: Operands = Operands.READ
@@ -90,6 +91,10 @@ class Program(Struct, frozen=True, kw_only=True):
     """The pattern of temporary files that it leaves beside its operands when it is interrupted."""
     reads_input_names: bool = False
     """True if it uses files that its standard input names."""
+    lists_after_at: bool = False
+    """True if an operand such as `@list` is a file with the names of further files."""
+    expressions: bool = False
+    """True if an operand may be an expression that loads files."""
     hosts: bool = False
     """True if an operand such as `host:path` is on another machine."""
     addresses: bool = False

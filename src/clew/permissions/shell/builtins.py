@@ -108,7 +108,8 @@ def inspect_builtin(words: Sequence[ShellWord]) -> BuiltinEffect:
             return BuiltinEffect(inert=True, doubt=_find_name_risk(named or (_UNKNOWN_WORD,)))
         case "set":
             benign = all(BENIGN_SET.fullmatch(word.text) for word in rest)
-            return BuiltinEffect(inert=True, doubt="" if benign else "it uses `set`")
+            # Alone it prints all variables.
+            return BuiltinEffect(inert=bool(rest), doubt="" if benign else "it uses `set`")
         case "test" | "[":
             return BuiltinEffect(inert=True, doubt=_find_test_risk(rest))
         case "wait" if any(word.text.startswith("-p") or not word.known for word in rest):

@@ -85,6 +85,8 @@ class FileAccess(Struct, frozen=True, kw_only=True):
     """True if everything below the path may be used too."""
     follows: bool = False
     """True if that includes what links below the path lead to."""
+    guessed: bool = False
+    """True if the program may also use none of it: only what exists there counts."""
 
 
 class CommandLine(Struct, frozen=True, kw_only=True):
@@ -102,6 +104,8 @@ class CommandLine(Struct, frozen=True, kw_only=True):
     """Texts that commands get as their input: here-documents, and what `echo` pipes to them."""
     patterns: tuple[ShellWord, ...] = ()
     """File name patterns whose matches a variable gets."""
+    made_program: str = ""
+    """A file that the line writes and then runs."""
     is_list: bool = True
     """False when there is more than a list of commands: loops, groups, substitutions, variables."""
 

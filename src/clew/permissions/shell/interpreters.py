@@ -29,6 +29,8 @@ from clew.permissions.shell.wrappers import NestedCommands
 
 UNSPELLABLE = "\0"
 """A sensitive word that no rule can contain, so no rule with a pattern allows the command."""
+_RUNS_PLUS = frozenset({"view", "less", "more"})
+"""Programs that run an operand such as `+command`."""
 _VERSION = re.compile(r"[\d.]+$")
 _CLUSTER = re.compile(r"-([A-Za-z]+)")
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\]|\\.)*/I?)"
@@ -65,11 +67,14 @@ def _inspect_table(words: Sequence[ShellWord], program: str) -> NestedCommands |
     table, given = find_table(words)
     if table is None:
         return None
+    arguments = parse_arguments(given, table)
     found = tuple(
         _spelled(each, table.executes)
-        for each in parse_arguments(given, table)
+        for each in arguments
         if table.executes.intersection(each.names)
     )
+    if program in _RUNS_PLUS:
+        found += tuple(each.word.text for each in arguments if each.word.text.startswith("+"))
     reason = f"an option makes `{program}` run another program" if found else ""
     return NestedCommands(sensitive_words=found, opaque_reason=reason)
 

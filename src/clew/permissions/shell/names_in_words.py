@@ -10,8 +10,9 @@ from clew.permissions.shell.command_line import FileAccess, ShellWord
 _SCHEME = re.compile(r"([a-z][a-z+.-]*):", re.IGNORECASE)
 HOST = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)|[a-z]+://", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s'\"=:@,;|&<>()`{}]+")
+_HERE = frozenset({"$PWD", "${PWD}", "$(pwd)", "`pwd`"})
 _MAX_WORD = 1_000
-_MAX_CLUSTER = 8
+_MAX_CLUSTER = 12
 
 
 def make_word(text: str, like: ShellWord | None = None) -> ShellWord:
@@ -34,6 +35,17 @@ def guess_files(words: Sequence[ShellWord], *, tree: bool = False) -> Iterator[F
                 FileAccess(path=make_word(part, word), writes=not tree, tree=tree)
                 for part in dict.fromkeys(_parts(word.text))
             )
+
+
+def guess_folders(words: Sequence[ShellWord]) -> Iterator[FileAccess]:
+    """Yield the words that may be folders which a program changes or shows with all their files."""
+    for word in words:
+        text = "." if word.text in _HERE else word.text
+        if text.startswith("-"):
+            text = text.partition("=")[2]
+        if text and (word.known or text == ".") and len(text) <= _MAX_WORD:
+            # A rule against reading also applies to writing.
+            yield FileAccess(path=make_word(text), writes=True, tree=True, guessed=True)
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from clew.permissions.shell.command_line import (
 from clew.permissions.shell.compound_commands import COMPOUND_COMMANDS
 from clew.permissions.shell.file_arguments import find_files, is_device
 from clew.permissions.shell.interpreters import inspect_git, inspect_program
+from clew.permissions.shell.made_programs import find_made_program
 from clew.permissions.shell.simple_commands import SIMPLE_COMMANDS
 from clew.permissions.shell.variables import Variables, list_variants
 from clew.permissions.shell.visitor import BashVisitor, SimpleCommand
@@ -52,7 +53,9 @@ def parse_line(source: str) -> CommandLine:
     Never raises: whatever the parser does not understand is listed in `doubts`, and the other
     fields hold what it found nevertheless.
     """
-    return _parse_line(source, 0)
+    line = _parse_line(source, 0)
+    made = find_made_program(line)
+    return replace(line, made_program=made) if made else line
 
 
 def strip_quotes(source: str) -> str:

@@ -66,7 +66,7 @@ RUNNERS = (
     taskset chrt runuser systemd-run tmux screen at batch make python python3 perl ruby node
     deno bun php lua awk gawk mawk expect docker podman kubectl npx uvx pipx entr caffeinate
     arch rlwrap unbuffer dbus-run-session proot fakeroot firejail bwrap eval trap coproc
-    vi vim nvim ex ed emacs tar less man gdb bunx uv poetry pipenv hatch conda bundle devbox
+    vi vim nvim ex ed view emacs tar less man gdb bunx uv poetry pipenv hatch conda bundle devbox
     mise direnv nix mosh sshpass setpriv chronic doppler dotenv
 """)
 )

@@ -217,6 +217,10 @@ def _visit_assignments(visitor: BashVisitor, node: "Node") -> None:
 def _visit_declaration(visitor: BashVisitor, node: "Node") -> None:
     keyword, *parts = node.children
     exported, start = keyword.type == "export", keyword.end_byte
+    if all(part.type == "word" for part in parts):
+        # Without a name it prints all variables: a command of its own, which needs a rule.
+        given = [visitor.text(part) for part in (keyword, *parts)]
+        visitor.add_command(SimpleCommand(tuple(ShellWord(text, text) for text in given)))
     for part in parts:
         visitor.check_gap(start, part.start_byte)
         start = part.end_byte

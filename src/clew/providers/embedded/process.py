@@ -115,7 +115,7 @@ async def start_server(launch: LaunchOptions, *, provider: str) -> ServerProcess
         )
     key = secrets.token_urlsafe(24)
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-    # Cancelled while the process starts, nobody would wait for it.
+    # Cancelled while the process starts, it would be left without a parent that waits.
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
             launch.arguments(),

@@ -141,12 +141,12 @@ class AuditLog:
         full, (self._file, self._size) = self._file, self._open(fresh)
         os.close(full)
         for number in range(KEEP - 1, -1, -1):
-            older = self._numbered(number)
+            older = self._get_path(number)
             if older.exists():
-                older.replace(self._numbered(number + 1))
+                older.replace(self._get_path(number + 1))
         fresh.replace(self._path)
 
-    def _numbered(self, number: int) -> Path:
+    def _get_path(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
 
     def _redact(self, line: AuditLine) -> AuditLine:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from clew.tools.builtin.bash import bash_tool
 from clew.tools.builtin.edit import edit_tool
+from clew.tools.builtin.file_states import FileStates
 from clew.tools.builtin.glob import glob_tool
 from clew.tools.builtin.grep import grep_tool
-from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.read import read_tool
 from clew.tools.builtin.todo import todo_tool
 from clew.tools.builtin.webfetch import webfetch_tool
@@ -26,7 +26,7 @@ def builtin_tools(
 ) -> tuple[Tool, ...]:
     """Make a set of tools for one session.
 
-    The file tools of a set share a ledger of what was read: they do not overwrite a file that
+    The file tools of a set share what they know of files: they do not overwrite a file that
     another program changed in the meantime.
 
     Args:
@@ -36,11 +36,11 @@ def builtin_tools(
         web: The limits of WebFetch; by default it reaches the public internet only.
         search: The search engine for WebSearch; without one, each call says what to set.
     """
-    ledger = FileLedger()
+    states = FileStates()
     return (
-        read_tool(ledger),
-        write_tool(ledger),
-        edit_tool(ledger),
+        read_tool(states),
+        write_tool(states),
+        edit_tool(states),
         glob_tool(),
         grep_tool(),
         bash_tool(sandbox=sandbox, pass_env=pass_env),

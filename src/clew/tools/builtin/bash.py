@@ -7,7 +7,9 @@ nothing, and the next one starts in the same folder.
 
 import fcntl
 import os
+import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -45,6 +47,9 @@ _HIGH_FD = 100
 _LONGEST_PATH = 65_536
 _READ_ONLY = "Read-only file system"
 _DENIED = "Permission denied"
+_PARSE_SECONDS = 5
+_CHANGES_SYNTAX = re.compile(r"shopt|alias|extglob|\bset\b|\bexit\b|\bexec\b")
+"""Commands that may change how bash parses the lines after them, or keep it from reading them."""
 _EVAL = 'set -- "$1"; eval "$1"'
 _UNSET = (
     "for _clew in $(compgen -e); do"
@@ -98,7 +103,29 @@ def bash_tool(*, sandbox: Sandbox | None = None, pass_env: Sequence[str] = ()) -
 def _find_problem(command: str, **_: object) -> str:
     if not command.strip():
         return "The command is empty."
-    return "The command has a null character." if "\0" in command else ""
+    if all(not line or line.startswith("#") for line in map(str.strip, command.splitlines())):
+        return "The command is only a comment."
+    return "The command has a null character." if "\0" in command else _find_syntax_error(command)
+
+
+def _find_syntax_error(command: str) -> str:
+    """Say why bash cannot parse a command; nothing is run."""
+    if _CHANGES_SYNTAX.search(command):
+        return ""
+    try:
+        parsed = subprocess.run(  # noqa: S603 - it only parses
+            ["bash", "--norc", "--noprofile", "-n", "-c", command],  # noqa: S607
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PARSE_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    problem = parsed.stderr.decode(errors="replace").strip()
+    failed = parsed.returncode and problem
+    return f"Not run: bash cannot parse the command.\n{problem}" if failed else ""
 
 
 async def _run(call: ShellCall, seconds: float, options: ShellOptions) -> ToolOutput:

@@ -18,6 +18,7 @@ from clew.core.permissions import Risk, TargetKind
 from clew.core.redaction.marks import MARK_PATTERN, RedactedText
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
+from clew.tools.builtin.file_states import FileStates
 from clew.tools.builtin.files import (
     ToolFailure,
     decode,
@@ -28,7 +29,6 @@ from clew.tools.builtin.files import (
     split_lines,
     truncate_line,
 )
-from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.redaction_marks import (
     Secret,
     has_mark,
@@ -83,8 +83,8 @@ class EditRequest(Struct, frozen=True, kw_only=True):
         return self.marks and has_mark(self.new)
 
 
-def edit_tool(ledger: FileLedger) -> Tool:
-    """Make the Edit tool; it refuses files that changed since `ledger` saw them."""
+def edit_tool(states: FileStates) -> Tool:
+    """Make the Edit tool; it refuses files that changed since `states` saw them."""
 
     @tool(name="Edit", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def edit(
@@ -112,10 +112,10 @@ def edit_tool(ledger: FileLedger) -> Tool:
             everywhere=replace_all,
             marks=context.redact_values is not None,
         )
-        return await anyio.to_thread.run_sync(_edit, ledger, change, context)
+        return await anyio.to_thread.run_sync(_edit, states, change, context)
 
     edit.restores_secrets = True
-    edit.find_failure = partial(_find_failure, ledger)
+    edit.find_failure = partial(_find_failure, states)
     edit.find_problem = _find_problem
     return edit
 
@@ -131,7 +131,7 @@ def _find_problem(file_path: str, old_string: str, new_string: str, **_: object)
 
 
 def _find_failure(
-    ledger: FileLedger,
+    states: FileStates,
     *,
     file_path: str,
     old_string: str,
@@ -147,7 +147,7 @@ def _find_failure(
         marks=context.redact_values is not None,
     )
     try:
-        _plan_edit(ledger, resolve(file_path, context), change, context)
+        _plan_edit(states, resolve(file_path, context), change, context)
     except ToolFailure as error:
         return failure(str(error))
     return None
@@ -165,10 +165,10 @@ class _PlannedEdit(Struct, frozen=True, kw_only=True):
 
 
 def _plan_edit(
-    ledger: FileLedger, path: Path, change: EditRequest, context: ToolContext
+    states: FileStates, path: Path, change: EditRequest, context: ToolContext
 ) -> _PlannedEdit:
     data = load(path, change.path, context.documents)
-    ledger.check(path, data, change.path)
+    states.check(path, data, change.path)
     file = decode(data, change.path)
     shown = RedactedText(file.text)
     if change.old_has_mark or change.new_has_mark:
@@ -179,12 +179,12 @@ def _plan_edit(
     )
 
 
-def _edit(ledger: FileLedger, change: EditRequest, context: ToolContext) -> ToolOutput:
+def _edit(states: FileStates, change: EditRequest, context: ToolContext) -> ToolOutput:
     try:
         path = resolve(change.path, context)
-        with ledger.lock(path):
-            plan = _plan_edit(ledger, path, change, context)
-            ledger.replace(path, plan.new_data, change.path, expected=plan.data, context=context)
+        with states.lock(path):
+            plan = _plan_edit(states, path, change, context)
+            states.replace(path, plan.new_data, change.path, expected=plan.data, context=context)
     except ToolFailure as error:
         return failure(str(error))
     diff = compare(plan.old_text, plan.new_text, change.path)

@@ -15,6 +15,7 @@ from clew.core.messages import Image
 from clew.core.permissions import Risk, TargetKind
 from clew.core.redaction.marks import RedactedText
 from clew.core.text import pluralize
+from clew.tools.builtin.file_states import FileStates
 from clew.tools.builtin.files import (
     MAX_BYTES,
     TextFile,
@@ -28,7 +29,6 @@ from clew.tools.builtin.files import (
     split_lines,
     truncate_line,
 )
-from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.redaction_marks import hide_file
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
@@ -68,8 +68,8 @@ class _Notebook(Struct):
     cells: list[_Cell]
 
 
-def read_tool(ledger: FileLedger) -> Tool:
-    """Make the Read tool; it records the files that it reads in `ledger`."""
+def read_tool(states: FileStates) -> Tool:
+    """Make the Read tool; it records the files that it reads in `states`."""
 
     @tool(name="Read", risk=Risk.INSPECT, target="file_path", kind=TargetKind.PATH)
     async def read(
@@ -93,7 +93,7 @@ def read_tool(ledger: FileLedger) -> Tool:
         except ToolFailure as error:
             return failure(str(error))
         part = FilePart(path=path, shown=file_path, first=max(offset, 1), limit=limit)
-        return await anyio.to_thread.run_sync(_read, ledger, part, context, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(_read, states, part, context, abandon_on_cancel=True)
 
     def find_failure(
         file_path: str,
@@ -111,13 +111,13 @@ def read_tool(ledger: FileLedger) -> Tool:
     return read
 
 
-def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutput:
+def _read(states: FileStates, part: FilePart, context: ToolContext) -> ToolOutput:
     try:
         if examine(part.path, part.shown).st_size > MAX_BYTES:
             return _read_large(part)
         data = load(part.path, part.shown, context.documents)
         if kind := find_image_type(data):
-            ledger.note(part.path, data)
+            states.note(part.path, data)
             return _image(part, data, kind)
         if data.startswith(b"%PDF-"):
             return failure(
@@ -127,7 +127,7 @@ def _read(ledger: FileLedger, part: FilePart, context: ToolContext) -> ToolOutpu
         file = decode(data, part.shown)
     except ToolFailure as error:
         return failure(str(error))
-    ledger.note(part.path, data)
+    states.note(part.path, data)
     cells = render_notebook(data) if part.path.suffix == ".ipynb" else None
     return _text(part, file, cells, context)
 

@@ -132,7 +132,7 @@ async def run_ripgrep(program: str, arguments: list[str], folder: Path) -> bytes
     if not program:
         raise ToolFailure(_MISSING)
     command = [program, *_OPTIONS, *arguments]
-    # A call cancelled while the program starts would leave a process that nobody waits for.
+    # A call cancelled while the program starts would leave a process behind.
     with CancelScope(shield=True):
         env = {**os.environ, **trace_variables()}
         process = await anyio.open_process(command, stdin=DEVNULL, cwd=folder, env=env)

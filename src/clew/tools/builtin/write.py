@@ -11,6 +11,7 @@ import anyio.to_thread
 from clew.core.permissions import Risk, TargetKind
 from clew.core.text import pluralize
 from clew.tools.builtin.diff import compare, format_short
+from clew.tools.builtin.file_states import FileStates
 from clew.tools.builtin.files import (
     TextFile,
     ToolFailure,
@@ -20,14 +21,13 @@ from clew.tools.builtin.files import (
     load,
     resolve,
 )
-from clew.tools.builtin.ledger import FileLedger
 from clew.tools.builtin.redaction_marks import has_mark, hide_file, list_secrets, restore_secrets
 from clew.tools.function import tool
 from clew.tools.protocol import Tool, ToolContext, ToolOutput
 
 
-def write_tool(ledger: FileLedger) -> Tool:
-    """Make the Write tool; it replaces a file only if `ledger` knows its current content."""
+def write_tool(states: FileStates) -> Tool:
+    """Make the Write tool; it replaces a file only if `states` knows its current content."""
 
     @tool(name="Write", risk=Risk.MODIFY, target="file_path", kind=TargetKind.PATH)
     async def write(file_path: str, content: str, context: ToolContext) -> ToolOutput:
@@ -39,12 +39,12 @@ def write_tool(ledger: FileLedger) -> Tool:
             content: The whole content of the file.
             context: Where the call runs.
         """  # noqa: D205
-        return await anyio.to_thread.run_sync(_write, ledger, file_path, content, context)
+        return await anyio.to_thread.run_sync(_write, states, file_path, content, context)
 
     def find_failure(file_path: str, content: str, context: ToolContext) -> ToolOutput | None:
         try:
             path = resolve(file_path, context)
-            old = _read_current(ledger, path, file_path, context)
+            old = _read_current(states, path, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             _restore(file, content, file_path, context)
         except ToolFailure as error:
@@ -57,16 +57,16 @@ def write_tool(ledger: FileLedger) -> Tool:
     return write
 
 
-def _write(ledger: FileLedger, file_path: str, content: str, context: ToolContext) -> ToolOutput:
+def _write(states: FileStates, file_path: str, content: str, context: ToolContext) -> ToolOutput:
     try:
         path = resolve(file_path, context)
-        with ledger.lock(path):
-            old = _read_current(ledger, path, file_path, context)
+        with states.lock(path):
+            old = _read_current(states, path, file_path, context)
             file = decode(old, file_path) if old is not None else TextFile(text="")
             text = _match_line_endings(file.text, content)
             text = _restore(file, text, file_path, context)
             data, note = _encode(file, text)
-            ledger.replace(path, data, file_path, expected=old, context=context)
+            states.replace(path, data, file_path, expected=old, context=context)
     except ToolFailure as error:
         return failure(str(error))
     count = content.count("\n") + (not content.endswith("\n") and content != "")
@@ -86,7 +86,7 @@ def _restore(file: TextFile, content: str, file_path: str, context: ToolContext)
 
 
 def _read_current(
-    ledger: FileLedger, path: Path, file_path: str, context: ToolContext
+    states: FileStates, path: Path, file_path: str, context: ToolContext
 ) -> bytes | None:
     try:
         if not path.exists():
@@ -99,9 +99,9 @@ def _read_current(
     if path.is_dir():
         raise ToolFailure(f"{file_path} is a folder, so it cannot be written.")
     data = load(path, file_path, context.documents)
-    if not ledger.knows(path):
+    if not states.knows(path):
         raise ToolFailure(f"{file_path} exists and was not read yet. Read it first, then write it.")
-    ledger.check(path, data, file_path)
+    states.check(path, data, file_path)
     return data
 
 

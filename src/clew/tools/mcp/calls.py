@@ -64,7 +64,7 @@ class _Call:
         return None
 
     def end(self) -> None:
-        """Withdraw the question that is open: nobody needs the answer."""
+        """Withdraw the question that is open; its answer is no longer needed."""
         self._has_ended = True
         if self._question is not None:
             self._question.cancel()
@@ -224,7 +224,7 @@ class ServerCalls:
 
 
 def say_login(name: str) -> str:
-    """Return what to do about a server that nobody has logged in to."""
+    """Return what to do about a server that needs a login."""
     return f"the MCP server {name} needs a login: clew mcp login {name}"
 
 

@@ -163,7 +163,7 @@ class _NoLogin(httpx2.Auth):
     ) -> Generator[httpx2.Request, httpx2.Response, None]:
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
-            raise OAuthFlowError("nobody has logged in")
+            raise OAuthFlowError("the server needs a login")
 
 
 async def _refuse(_: str) -> None:

@@ -14,9 +14,16 @@ _COMPRESSOR = Program(
     # `x` becomes `x.gz`, and `x.gz` becomes `x`.
     writes_beside=True,
 )
+_ZIP_LISTS = word_set("-@ --names-stdin -R --recurse-patterns")
 
 ARCHIVES: dict[str, Program] = {
-    **dict.fromkeys(word_set("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma"), _COMPRESSOR),
+    **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2"), _COMPRESSOR),
+    **dict.fromkeys(
+        ("xz", "unxz", "lzma", "unlzma"),
+        replace(
+            _COMPRESSOR, lists=word_set("--files --files0"), optional=word_set("--files --files0")
+        ),
+    ),
     "lz4": replace(_COMPRESSOR, values=frozenset()),
     **dict.fromkeys(
         ("zstd", "unzstd"),
@@ -61,10 +68,13 @@ ARCHIVES: dict[str, Program] = {
     ),
     "zip": Program(
         operands=Operands.FIRST_WRITTEN,
-        flags=letters("0123456789qvruyjlDXT@") | word_set("--quiet --recurse-paths"),
+        flags=letters("0123456789qvruyjlDXT") | word_set("--quiet --recurse-paths"),
         values=letters("nPtixs") | word_set("--exclude --include --password"),
         writes=word_set("-O --output-file"),
         folders=word_set("-b --temp-path"),
+        # Names from the standard input, and patterns for the whole folder.
+        lists=_ZIP_LISTS,
+        optional=_ZIP_LISTS,
         modifies=word_set("-m --move"),
         # Tests the new archive with a command.
         executes=word_set("-TT --unzip-command"),
@@ -92,5 +102,30 @@ ARCHIVES: dict[str, Program] = {
         reads_input_names=True,
         writes_tree=".",
     ),
+    "pax": Program(
+        operands=Operands.WRITE,
+        flags=letters("acdDiklLnprtuvwXYzZ"),
+        values=letters("bBEgoTUx"),
+        writes=letters("f"),
+        executes=letters("s"),
+        reads_input_names=True,
+        recursive=True,
+        writes_tree=".",
+    ),
+    # Values are attached to their options.
+    **dict.fromkeys(
+        ("7z", "7za", "7zr", "7zz"),
+        Program(
+            operands=Operands.WRITE,
+            flags=letters("ybr"),
+            optional=letters("opmtsvwxi") | word_set("-ao -bb -bs -sdel -si -so -spf -ssw"),
+            folders=letters("ow"),
+            lists_after_at=True,
+            recursive=True,
+            writes_tree=".",
+            inspects=letters("ltc") | word_set("l t h b"),
+            follows_always=True,
+            writes_beside=True,
+        ),
+    ),
 }
-ARCHIVES["7z"] = replace(ARCHIVES["unzip"], operands=Operands.WRITE, recursive=True)

@@ -6,17 +6,16 @@ from clew.permissions.shell.arguments import Operands, Program, letters
 from clew.permissions.shell.programs import word_set
 
 _WRITER = Program(operands=Operands.WRITE)
-_BACKUP = word_set("-b --backup")
 _COPY = Program(
     operands=Operands.LAST_WRITTEN,
-    flags=letters("fiLnPpsTuvxHdlZ")
+    flags=letters("bfiLnPpsTuvxHdlZ")
     | word_set("""
         --force --interactive --dereference --no-dereference --no-clobber --preserve --symbolic-link
         --link --no-target-directory --update --verbose --one-file-system --attributes-only
         --strip-trailing-slashes --parents --remove-destination
     """),
     values=word_set("-S --suffix --sparse --no-preserve"),
-    optional=_BACKUP | word_set("--preserve --reflink --update --context"),
+    optional=word_set("--backup --preserve --reflink --update --context"),
     folders=word_set("-t --target-directory"),
     recurses=letters("rRa") | word_set("--recursive --archive"),
     follows=letters("LH") | word_set("--dereference"),
@@ -34,11 +33,16 @@ _MODE = Program(
 )
 
 COPIES: dict[str, Program] = {
-    **dict.fromkeys(
-        word_set("unlink rmdir mkfifo mknod dos2unix unix2dos setfattr chattr"), _WRITER
-    ),
+    **dict.fromkeys(word_set("unlink rmdir mkfifo mknod dos2unix unix2dos chattr"), _WRITER),
+    "setfattr": replace(_WRITER, values=letters("nvx"), lists=word_set("--restore")),
     **dict.fromkeys(("chmod", "chown", "chgrp"), _MODE),
-    "setfacl": replace(_WRITER, values=letters("mx"), recurses=word_set("-R --recursive")),
+    "setfacl": replace(
+        _WRITER,
+        values=letters("mx"),
+        reads=letters("MX"),
+        lists=word_set("--restore"),
+        recurses=word_set("-R --recursive"),
+    ),
     "tee": replace(_WRITER, flags=letters("aip") | word_set("--append --ignore-interrupts")),
     "touch": replace(
         _WRITER,
@@ -78,7 +82,7 @@ COPIES: dict[str, Program] = {
     # A link gives all that its target contains another name.
     "ln": replace(
         _COPY,
-        flags=letters("dfFiLnPrsTv")
+        flags=letters("bdfFiLnPrsTv")
         | word_set("--symbolic --force --no-dereference --relative --logical --physical"),
         recursive=True,
     ),

@@ -36,6 +36,7 @@ _MESSAGE = Program(
     reads=letters("Ft") | word_set("--file --template"),
     lists=word_set("--pathspec-from-file"),
 )
+_BATCH = word_set("--batch --batch-command")
 
 SUBCOMMANDS: dict[str, Program] = {
     **dict.fromkeys(word_set("log show whatchanged reflog"), _SHOWN),
@@ -157,6 +158,9 @@ SUBCOMMANDS: dict[str, Program] = {
         default=".",
     ),
     # `--stdin-paths` reads names from the standard input.
+    "cat-file": Program(
+        flags=letters("tsep"), lists=_BATCH, optional=_BATCH, operands=Operands.READ
+    ),
     "hash-object": Program(values=letters("t"), reads_input_names=True),
     "update-index": Program(reads_input_names=True),
     "filter-branch": replace(
@@ -169,6 +173,17 @@ SUBCOMMANDS: dict[str, Program] = {
     "bisect": Program(operands=Operands.TEXT, writes_tree="."),
 }
 
+LEAVES_FILES = word_set("""
+    annotate branch check-attr check-ignore check-mailmap check-ref-format cherry column
+    commit-graph commit-tree count-objects credential describe diff-files diff-index diff-tree
+    fast-export
+    for-each-ref fsck gc get-tar-commit-id help index-pack interpret-trailers ls-files ls-tree
+    maintenance merge-base merge-tree mktag mktree multi-pack-index name-rev pack-objects pack-refs
+    patch-id prune range-diff remote repack replace request-pull rev-list rev-parse shortlog
+    show-branch show-index show-ref status stripspace symbolic-ref update-ref update-server-info var
+    verify-commit verify-pack verify-tag version write-tree
+""")
+"""Subcommands without a table that change nothing in the working directory."""
 RUN_WORDS = {"bisect": "run", "submodule": "foreach"}
 """Words after which the rest of the line is a command."""
 RUNS_SETTINGS = word_set("config filter-branch send-email daemon instaweb")

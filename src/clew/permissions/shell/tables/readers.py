@@ -6,6 +6,7 @@ from clew.permissions.shell.arguments import Operands, Program, letters
 from clew.permissions.shell.programs import word_set
 
 _READER = Program(read_only=True)
+_XZ_LISTS = word_set("--files --files0")
 _CHECKSUM = Program(
     flags=letters("btzw") | word_set("--tag --quiet --status --strict --warn --zero --text"),
     # A list of checksums names the files to read.
@@ -111,7 +112,38 @@ READERS: dict[str, Program] = {
         """),
         _READER,
     ),
-    **dict.fromkeys(word_set("source . view yq bat more pr"), Program()),
+    **dict.fromkeys(("source", "."), Program()),
+    # Vim, read-only: commands can write and run nevertheless.
+    "view": Program(executes=letters("cSsuUwWiT") | word_set("--cmd --startuptime")),
+    "yq": Program(
+        flags=letters("nrRcCMeojPPyYtjS") | word_set("--null-input --raw-output --prettyPrint"),
+        values=letters("opI") | word_set("--output-format --input-format --indent --arg --argjson"),
+        pairs=word_set("--arg --argjson"),
+        reads=word_set("--rawfile --slurpfile"),
+        modifies=letters("i") | word_set("--inplace --in-place"),
+        # A split writes files with names that an expression computes.
+        executes=word_set("--from-file --split-exp --split-exp-file"),
+        expressions=True,
+    ),
+    **dict.fromkeys(
+        ("bat", "batcat"),
+        Program(
+            flags=letters("AfpPnsuSdhV")
+            | word_set("--plain --number --show-all --diff --squeeze-blank --unbuffered"),
+            values=letters("lHrm")
+            | word_set("""
+                --language --highlight-line --line-range --style --theme --color --paging --wrap
+                --terminal-width --tabs --italic-text --file-name --map-syntax --decorations
+            """),
+            executes=word_set("--pager --config-file --config-dir"),
+        ),
+    ),
+    "more": Program(flags=letters("dflpcsu0123456789"), values=letters("n")),
+    "pr": Program(
+        flags=letters("abcdfFJmrtTv0123456789"),
+        values=letters("DhlNowW"),
+        optional=letters("einsS"),
+    ),
     "tac": replace(_READER, flags=letters("br"), values=word_set("-s --separator")),
     "nl": replace(_READER, flags=letters("p"), values=letters("bdfhilnsvw")),
     **dict.fromkeys(
@@ -124,7 +156,7 @@ READERS: dict[str, Program] = {
         values=letters("AjNSt"),
         optional=letters("w"),
     ),
-    "strings": replace(_READER, flags=letters("afow"), values=letters("nets")),
+    "strings": replace(_READER, flags=letters("afow"), values=letters("nets"), lists_after_at=True),
     "paste": replace(_READER, flags=letters("sz") | word_set("--serial"), values=letters("d")),
     "fold": replace(_READER, flags=letters("bs0123456789"), values=word_set("-w --width")),
     "fmt": replace(_READER, flags=letters("cstu0123456789"), values=letters("wpg")),
@@ -149,7 +181,9 @@ READERS: dict[str, Program] = {
         | word_set("--bytes --characters --delimiter --fields --output-delimiter"),
     ),
     "column": replace(_READER, flags=letters("txeJd"), values=letters("csoNRHTWEnl")),
-    **dict.fromkeys(word_set("zcat bzcat xzcat zstdcat"), _READER),
+    **dict.fromkeys(("zcat", "bzcat"), _READER),
+    "xzcat": replace(_READER, lists=_XZ_LISTS, optional=_XZ_LISTS),
+    "zstdcat": replace(_READER, lists=word_set("--filelist")),
     **dict.fromkeys(
         word_set("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum"),
         _CHECKSUM,
@@ -168,6 +202,7 @@ READERS: dict[str, Program] = {
     ),
     # A log file; a `+` operand or the variable LESSOPEN may run commands.
     "less": Program(
+        flags=letters("aABcCdeEfFgGiIJKLmMnNqQrRsSuUVwWX"),
         writes=letters("oO") | word_set("--log-file --LOG-FILE"),
         executes=word_set("-k --lesskey-file --lesskey-src"),
     ),
@@ -185,7 +220,17 @@ READERS: dict[str, Program] = {
     ),
     "rgrep": replace(_GREP, recursive=True),
     "rg": _RIPGREP,
-    **dict.fromkeys(("ag", "ack"), replace(_RIPGREP, read_only=False)),
+    **dict.fromkeys(
+        ("ag", "ack"),
+        replace(
+            _RIPGREP,
+            executes=_RIPGREP.executes | word_set("--pager --ackrc"),
+            lists=letters("x"),
+            optional=letters("x"),
+            flags=_RIPGREP.flags - letters("x"),
+            read_only=False,
+        ),
+    ),
     **dict.fromkeys(("awk", "gawk", "mawk"), _AWK),
     "wc": Program(
         flags=letters("clLmw") | word_set("--lines --words --bytes --chars --max-line-length"),

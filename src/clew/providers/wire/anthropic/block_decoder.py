@@ -63,7 +63,7 @@ class StreamedBlock(Protocol):
         ...
 
 
-class TextBlock:
+class StreamedTextBlock:
     """Text with citations."""
 
     def __init__(self, index: int, fields: RawFields) -> None:
@@ -91,7 +91,7 @@ class TextBlock:
         return [TextChunk("", self._index, extra)] if extra and self._any else []
 
 
-class ThinkingBlock:
+class StreamedThinkingBlock:
     """Thinking with a signature, or redacted thinking."""
 
     def __init__(self, index: int, fields: RawFields) -> None:
@@ -119,7 +119,7 @@ class ThinkingBlock:
         return []
 
 
-class ToolUseBlock:
+class StreamedToolUseBlock:
     """A call of one of the client's tools."""
 
     def __init__(self, index: int, fields: RawFields) -> None:
@@ -151,7 +151,7 @@ class ToolUseBlock:
         return [CallChunk(index=self._index, arguments=rest, complete=True)]
 
 
-class NativeBlock:
+class StreamedNativeBlock:
     """Any other block: kept as it arrived, so that it can be sent back."""
 
     def __init__(self, raw: Raw, provenance: str, tools: dict[str, str]) -> None:
@@ -217,13 +217,13 @@ def open_block(index: int, raw: Raw, provenance: str, tools: dict[str, str]) -> 
     fields = _fields.decode(raw)
     match read_text(fields, "type"):
         case "text":
-            return TextBlock(index, fields)
+            return StreamedTextBlock(index, fields)
         case "thinking" | "redacted_thinking":
-            return ThinkingBlock(index, fields)
+            return StreamedThinkingBlock(index, fields)
         case "tool_use":
-            return ToolUseBlock(index, fields)
+            return StreamedToolUseBlock(index, fields)
         case _:
-            return NativeBlock(raw, provenance, tools)
+            return StreamedNativeBlock(raw, provenance, tools)
 
 
 def read_delta(raw: Raw) -> BlockDelta:

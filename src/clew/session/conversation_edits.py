@@ -1,7 +1,7 @@
 """Changes of a conversation other than runs: undo, clear, pins, added messages, manual tools."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -16,6 +16,9 @@ from clew.session.state import SessionState
 from clew.session.tool_batch import commit_outcome
 from clew.session.tool_execution import run_call
 from clew.tools.protocol import ToolOutput
+
+MessageOrRole: TypeAlias = Message | Role | Literal["user", "assistant", "system"]
+"""A whole message, or the role of one whose text follows."""
 
 
 async def undo(state: SessionState, entry_id: EntryId | None = None) -> Entry:
@@ -124,9 +127,7 @@ async def inject_message(state: SessionState, message: Message) -> None:
     await state.journal.append(MessageAdded(message=message))
 
 
-def make_message(
-    role: Message | Role | Literal["user", "assistant", "system"], text: str
-) -> Message:
+def make_message(role: MessageOrRole, text: str) -> Message:
     """Return the message that `Session.inject_message` was given.
 
     A `system` text becomes a user message in a `<system-reminder>` tag, because providers accept

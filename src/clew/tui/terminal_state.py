@@ -18,7 +18,7 @@ from clew.tui.transcript import Transcript
 
 
 @dataclass(slots=True, kw_only=True)
-class Parts:
+class TerminalState:
     """Everything that belongs to one session on one terminal."""
 
     input: InputArea

@@ -85,7 +85,7 @@ async def find_workers(tasks: TaskStore) -> list[WorkerRow]:
 class _Walk:
     """Goes through the tasks in one status, a batch at a time, and then begins anew.
 
-    However many there are, and whatever changes meanwhile, each task that nobody changes is seen:
+    However many there are, and whatever changes meanwhile, each task without changes is seen:
     a round has an end, because a task that changes during it is left to the next one.
     """
 
@@ -111,7 +111,7 @@ class _Walk:
         )
 
 
-class WorkerWatchdog:
+class TaskTakeover:
     """Looks for workers that died, on behalf of the worker of that name."""
 
     def __init__(

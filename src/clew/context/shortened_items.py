@@ -1,4 +1,4 @@
-"""Truncation of messages that stay in a view: results, answers, arguments and requests.
+"""Messages that stay in a compacted view, shortened: results, answers, arguments and requests.
 
 Each step is taken only if the one before was not enough. A truncated text keeps its head and
 its tail; a mark in between names the entry that has the whole text. Arguments stay valid JSON.

@@ -19,7 +19,7 @@ from clew.tools.builtin.files import ToolFailure, decode, describe_error
 from clew.tools.protocol import ToolContext
 
 
-class FileLedger:
+class FileStates:
     """Remembers the content of each file as it was last read or written.
 
     It compares contents, not modification times: two writes may fall into one tick of the
@@ -34,7 +34,7 @@ class FileLedger:
     def lock(self, path: Path) -> Iterator[None]:
         """Keep the file at `path` from being changed between its check and its replacement.
 
-        Holds for the threads that share this ledger and for other Clew processes.
+        Holds for the threads that share these states and for other Clew processes.
         """
         with self._lock, file_lock(path):
             yield

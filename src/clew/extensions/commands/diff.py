@@ -1,4 +1,4 @@
-"""Commands for the work of a session: /todo and /diff."""
+"""The command /diff: what a session changed in files."""
 
 import os
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from clew.core.errors import ConfigError, SessionError
 from clew.core.file_change import FileChange
 from clew.core.redaction import redact
 from clew.core.text import one_line, pluralize
-from clew.core.todos import format_todos
-from clew.extensions.commands.arguments import Builtin, build_result, reject_arguments
+from clew.extensions.commands.arguments import Builtin, build_result
 from clew.extensions.commands.protocol import Command, CommandHost, CommandResult
 from clew.session.rewind import list_changes
 
@@ -20,15 +19,6 @@ _MOST_LINES = 5_000
 _MOST_BYTES = 2_000_000
 _SAMPLE = 8_192
 _PATH = 200
-_TASK = 200
-
-
-async def _todo(host: CommandHost, arguments: str) -> CommandResult:
-    reject_arguments(arguments, "todo")
-    todos = host.session.journal.view.todos
-    lines = [f"  {one_line(line, _TASK)}" for line in format_todos(todos)]
-    facts = [{"content": one.content, "status": str(one.status)} for one in todos]
-    return build_result(lines or ["the model keeps no todo list yet"], todos=facts)
 
 
 async def _diff(host: CommandHost, arguments: str) -> CommandResult:
@@ -98,8 +88,7 @@ def _compare(one: FileVersions, name: str) -> tuple[FileChange, str]:
     return change, text
 
 
-WORK_COMMANDS: tuple[Builtin, ...] = (
-    Builtin(Command(name="todo", description="show the todo list of the model"), _todo),
+DIFF_COMMANDS: tuple[Builtin, ...] = (
     Builtin(
         Command(
             name="diff",
