@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.context.clearing_plan import plan_squeeze
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.history import History, join_passages
-from clew.context.digest.passages import split_passages
+from clew.context.digest.passages import collect_names, split_passages
 from clew.context.lazy_list import Memo
 from clew.context.plan import Stuck
 from clew.context.policy import ContextPolicy
@@ -152,6 +152,16 @@ def test_a_result_is_named_after_its_call_only_while_that_is_read_too() -> None:
     (alone,) = join_passages(history.read_texts([result], [])[0])
 
     assert (named.label, alone.label) == ("Bash cat notes.txt", "Bash")
+
+
+def test_the_names_of_a_digest_are_those_of_its_whole_text() -> None:
+    history = History()
+    plain = ["see src/app.py and compute_everything", "", "no names here"]
+    escaped = [*plain, r"printf '\nformat_everything'"]
+    windows = [*escaped, r"C:\work\notes.txt"]
+
+    for parts in (plain, [*plain, "then src/other.py"], escaped, windows, plain):
+        assert history.collect_names(parts) == collect_names("\n".join(parts))
 
 
 def test_views_are_equal_whatever_was_asked_of_them() -> None:

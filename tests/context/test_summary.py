@@ -285,6 +285,20 @@ def test_an_excerpt_stands_under_the_entry_that_has_it() -> None:
     ]
 
 
+def test_only_lines_that_the_view_does_not_have_are_quoted() -> None:
+    read = call("Read", '{"file_path":"src/app.py"}', "r")
+    lines = ["limit = find_the_limit(window)", "return shorten_the_rest(limit)"]
+    stretch = items(user("go"), assistant(read), tool_result(read, "\n".join(lines)))
+
+    for known in ([], lines[:1], lines[1:], lines):
+        excerpts = Excerpts(list(split_passages(stretch)), known=frozenset(known))
+        quoted = excerpts.choose(max_chars=500)
+
+        assert [line for line in lines if line in quoted] == [
+            line for line in lines if line not in known
+        ]
+
+
 def test_lines_of_one_kind_come_after_those_of_others() -> None:
     alike = [f"return wrap(err, 'failed to read part {n}')" for n in range(9)]
     read = call("Read", '{"file_path":"src/app.py"}', "r")

@@ -133,7 +133,7 @@ def result_units(result: ToolResult, meter: Meter, framing: Framing) -> int:
 
 def call_units(call: ToolCall, meter: Meter, framing: Framing) -> int:
     """Estimate a tool call."""
-    return _cached_units(meter, call.name) + meter(call.arguments) + framing.call
+    return cached_units(meter, call.name) + meter(call.arguments) + framing.call
 
 
 def _sealed_units(data: str, framing: Framing) -> int:
@@ -154,7 +154,7 @@ def system_units(system: str, meter: Meter, framing: Framing) -> int:
 
 
 @lru_cache(maxsize=256)
-def _cached_units(meter: Meter, text: str) -> int:
+def cached_units(meter: Meter, text: str) -> int:
     """Measure a text of a tool; sessions share the tools and call them often."""
     return meter(text)
 
@@ -168,7 +168,7 @@ def tool_units(
         return 0
     texts = _write_types if framing.typed_tools else _write_schemas
     return framing.tools + sum(
-        framing.tool + sum(_cached_units(meter, text) for text in texts(spec)) for spec in tools
+        framing.tool + sum(cached_units(meter, text) for text in texts(spec)) for spec in tools
     )
 
 

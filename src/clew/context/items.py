@@ -14,7 +14,7 @@ from clew.context.estimate import (
     SAFE_FRAMING,
     Framing,
     Meter,
-    call_units,
+    cached_units,
     image_units,
     part_units,
     text_units,
@@ -86,7 +86,7 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
                     units += sum(map(image_units, part.images))
                 answers += (part.call_id,)
             elif type(part) is ToolCall:
-                units += call_units(part, meter, framing)
+                units += cached_units(meter, part.name) + meter(part.arguments) + framing.call
                 asks += (part.call_id,)
             else:
                 size = part_units(part, meter, framing)

@@ -1,6 +1,6 @@
 """`Strategy`: the protocol that decides what leaves a view, its budget and its plan."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -94,6 +94,11 @@ def measure_words(item: Item) -> int:
     return item.units + _FRAME if item.kind is _USER else 0
 
 
+def measure_all_words(items: Iterable[Item]) -> int:
+    """Return the sum of `measure_words`."""
+    return sum([item.units + _FRAME for item in items if item.kind is _USER])
+
+
 def sum_words(items: Items) -> int:
     """Return the sum of `measure_words`, without a pass over the items."""
     return items.totals[ItemKind.USER] + items.turns * _FRAME
@@ -129,7 +134,7 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
     @lazy_property
     def dropped_words(self) -> int:
         """The sum of `measure_words` of `dropped`."""
-        return sum([measure_words(item) for item in self.dropped if item.kind is _USER])
+        return measure_all_words(self.dropped)
 
     @lazy_property
     def _staying(self) -> Sequence[Item] | None:
@@ -142,8 +147,11 @@ class Reduce(Struct, frozen=True, kw_only=True, dict=True):
             self,
             _staying=staying,
             dropped_units=view.items.units() - sum([item.units for item in staying]),
-            dropped_words=sum_words(view.items) - sum(map(measure_words, staying)),
+            dropped_words=sum_words(view.items) - measure_all_words(staying),
         )
+        count = len(self.dropped)
+        if staying and staying[0] is view.items[count]:
+            set_known(self, dropped_entries=tuple(view.items.ids[:count]))
 
     def list_staying(self, view: View) -> Sequence[Item]:
         """Return the items of `view` that stay, in their original text."""

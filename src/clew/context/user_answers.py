@@ -35,7 +35,7 @@ def find_answer(result: ToolResult) -> str:
 
     Files and the output of commands may quote such words; they count only if the call failed.
     """
-    return find_words(result.text) if result.failed or _may_quote_user(result.name) else ""
+    return find_words(result.text) if result.failed or may_quote_user(result.name) else ""
 
 
 def find_words(text: str) -> str:
@@ -53,5 +53,6 @@ def find_words(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _may_quote_user(name: str) -> bool:
+def may_quote_user(name: str) -> bool:
+    """Return whether a tool with this name may return words of the user without a failure."""
     return name.lower() not in READ_TOOLS and name.lower() not in SHELL_TOOLS

@@ -95,7 +95,8 @@ def select_prose(messages: Iterable[ItemProse]) -> list[tuple[Prose, int]]:
         if said is _NO_PROSE:
             continue
         turn += said.is_request
-        pieces += [(piece, turn) for piece in said.pieces]
+        for piece in said.pieces:
+            pieces.append((piece, turn))  # noqa: PERF401 - faster for one piece
     selected: list[tuple[Prose, int]] = []
     room = _NEWEST_CHARS
     for piece, turn in reversed(pieces):

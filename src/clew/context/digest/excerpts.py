@@ -9,7 +9,7 @@ repeated line counts only at its newest place, so a file that was read twice is 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -88,7 +88,7 @@ class Excerpts:
     """The lines of some passages, ranked once; any number of them can be chosen."""
 
     def __init__(
-        self, stretch: Sequence[Passage], *, known: Container[str] = (), told: str = ""
+        self, stretch: Sequence[Passage], *, known: frozenset[str] = frozenset(), told: str = ""
     ) -> None:
         """Rank the lines of `stretch` that are not in `known` and that `told` does not contain."""
         self._stretch = stretch
@@ -217,15 +217,19 @@ def _make_finder(told: str, *, lines: int) -> Callable[[str], bool]:
     return is_told
 
 
-def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[str, _Candidate]:
+def _collect_lines(stretch: Sequence[Passage], known: frozenset[str]) -> dict[str, _Candidate]:
     lines: dict[str, _Candidate] = {}
     replaced: set[str] = set()
     distance = 0
     for where in range(len(stretch) - 1, -1, -1):
         passage = stretch[where]
-        kind = 1 << passage.source
         if passage.replaced:
             replaced |= passage.replaced - lines.keys()
+        size = len(passage.text)
+        if size < LEAST_LINE or passage.is_within(known):
+            distance += size + 1
+            continue
+        kind = 1 << passage.source
         for line in passage.lines:
             text = line.text
             if text in known:
@@ -243,7 +247,7 @@ def _collect_lines(stretch: Sequence[Passage], known: Container[str]) -> dict[st
                 )
             elif not seen.sources & kind:
                 seen.sources |= kind
-        distance += len(passage.text) + 1
+        distance += size + 1
     return lines
 
 

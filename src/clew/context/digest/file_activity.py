@@ -3,14 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from itertools import chain
+
+from msgspec import Struct
 
 from clew.context.digest.tool_steps import ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 
-@dataclass(slots=True, kw_only=True)
-class FileActivity:
+class FileActivity(Struct, kw_only=True, gc=False):
     """What happened to one file."""
 
     path: str
@@ -52,15 +53,15 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
 
 
 def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
-    """Yield each path that a step read or changed."""
-    for step in steps:
-        yield from step.paths
+    """Return each path that a step read or changed."""
+    return chain.from_iterable([step.paths for step in steps])
 
 
 def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
-    if path not in files:
-        files[path] = FileActivity(path=path)
-    return files[path]
+    file = files.get(path)
+    if file is None:
+        file = files[path] = FileActivity(path=path)
+    return file
 
 
 _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")
@@ -81,6 +82,8 @@ def find_root(paths: Iterable[str]) -> str:
     known = list(dict.fromkeys(paths))
     relative = {path for path in known if not path.startswith(("/", "~", "$"))}
     absolute = [path for path in known if path.startswith("/") and not is_temporary(path)]
+    if not absolute:
+        return ""
     absolute = [path for path in absolute if not _AGENT_FOLDER.search(path)] or absolute
     shown: Counter[str] = Counter()
     inside: Counter[str] = Counter()

@@ -49,15 +49,16 @@ def list_statements(messages: Iterable[ItemProse]) -> list[Statement]:
     """
     found: list[Statement] = []
     prose = select_prose(messages)
-    distance = sum(len(piece.text) for piece, _ in prose)
+    distance = sum([len(piece.text) for piece, _ in prose])
     last_turn = prose[-1][1] if prose else 0
     for piece, turn in prose:
         distance -= len(piece.text)
-        if not piece.sentences:
+        sentences = piece.sentences
+        if not sentences:
             continue
         age = _RECENCY * math.log1p(distance / 2_000)
         later = last_turn - turn
-        for said in piece.sentences:
+        for said in sentences:
             if piece.is_thought and said.topic in _NOT_THOUGHT:
                 continue
             score = said.score + piece.weight

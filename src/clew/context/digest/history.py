@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from clew.context.digest.agent_prose import ItemProse, read_prose
-from clew.context.digest.passages import CALLED, Passage, read_passages
+from clew.context.digest.passages import CALLED, Passage, collect_names, read_passages
 from clew.context.digest.state_ledger import StateLog
 from clew.context.digest.turn_ledger import TurnLog
 from clew.context.items import Item, Items
@@ -30,8 +30,10 @@ class History:
         self._items: list[Item] = []
         self._sources: _Sources | None = None
         """What the items were listed from."""
-        self._texts: dict[int, ItemText] = {}
-        """By the identity of items, which they hold."""
+        self._texts: _Texts = [], []
+        """Those that were read last."""
+        self._names: dict[str, set[str]] = {}
+        """The names in parts of the last digest."""
 
     def follow_view(self, view: View) -> list[Item]:
         """Follow the conversation of `view` and return it; quick if the view has only grown."""
@@ -62,11 +64,23 @@ class History:
 
     def read_texts(self, items: Sequence[Item], more: Sequence[Item]) -> "_Texts":
         """Return the texts of `items` and of `more`; those of other messages are forgotten."""
-        known = self._texts
-        texts = [known.get(id(item)) or ItemText(item) for item in items]
-        others = [known.get(id(item)) or ItemText(item) for item in more]
-        self._texts = {id(text.item): text for text in chain(texts, others)}
-        return texts, others
+        earlier, others = self._texts
+        texts = _drop_beginning(earlier, items)
+        known = {id(text.item): text for text in (others if texts else chain(earlier, others))}
+        texts += [known.get(id(item)) or ItemText(item) for item in items[len(texts) :]]
+        self._texts = texts, [known.get(id(item)) or ItemText(item) for item in more]
+        return self._texts
+
+    def collect_names(self, parts: Sequence[str]) -> set[str]:
+        """Return the names in the lines of a digest; parts of the last one are not read again."""
+        if any("\\" in part for part in parts):
+            # What a backslash means depends on all of the text.
+            return collect_names("\n".join(parts))
+        known = self._names
+        self._names = {
+            part: known[part] if part in known else collect_names(part) for part in parts
+        }
+        return set(chain.from_iterable(self._names.values()))
 
 
 class _Sources(Struct, frozen=True):
@@ -91,35 +105,38 @@ def _are_newer(items: Sequence[Item], last: Item) -> bool:
     return ids[0] > 0 and ids == sorted(ids)
 
 
+def _drop_beginning(texts: "Sequence[ItemText]", items: Sequence[Item]) -> "list[ItemText]":
+    """Return the texts from that of the first item on, if they are those of the first items."""
+    first = items[0] if items else None
+    start = next((place for place, text in enumerate(texts) if text.item is first), len(texts))
+    kept = [text.item for text in texts[start:]]
+    return list(texts[start:]) if kept == items[: len(kept)] else []
+
+
 class ItemText(Struct, gc=False):
     """The text of one message, read once."""
 
     item: Item
-    _passages: list[Passage] | None = None
-    _labels: Sequence[str | None] = ()
+    passages: list[Passage] | None = None
+    labels: Sequence[str | None] = ()
     """What its results were labelled with, which depends on the calls that are read before it."""
-    _calls: Sequence[tuple[CallId, str]] = ()
+    calls: Sequence[tuple[CallId, str]] = ()
     """The labels of its calls."""
-    _prose: ItemProse | None = None
+    prose: ItemProse | None = None
 
-    def split_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
-        """Return the passages; `shown_by` is that of `read_passages`."""
+    def make_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
+        """Read the passages; `shown_by` is that of `read_passages`."""
         item = self.item
-        labels = list(map(shown_by.get, item.answers)) if item.answers else ()
-        if self._passages is None or labels != self._labels:
-            made = read_passages(item, shown_by)
-            self._labels, self._passages = labels, made
-            if item.asks:
-                self._calls = [(one.call_id, one.label) for one in made if one.source == CALLED]
-        elif self._calls:
-            shown_by.update(self._calls)
-        return self._passages
+        self.labels = list(map(shown_by.get, item.answers)) if item.answers else ()
+        self.passages = made = read_passages(item, shown_by)
+        if item.asks:
+            self.calls = [(one.call_id, one.label) for one in made if one.source == CALLED]
+        return made
 
     def read_prose(self) -> ItemProse:
-        """Return the prose."""
-        if self._prose is None:
-            self._prose = read_prose(self.item)
-        return self._prose
+        """Read the prose."""
+        self.prose = made = read_prose(self.item)
+        return made
 
 
 _Texts: TypeAlias = tuple[list[ItemText], list[ItemText]]
@@ -130,5 +147,12 @@ def join_passages(texts: Iterable[ItemText]) -> list[Passage]:
     found: list[Passage] = []
     shown_by: dict[CallId, str] = {}
     for text in texts:
-        found += text.split_passages(shown_by)
+        known = text.passages
+        answers = text.item.answers
+        if known is None or (answers and list(map(shown_by.get, answers)) != text.labels):
+            found += text.make_passages(shown_by)
+            continue
+        found += known
+        for call_id, label in text.calls:
+            shown_by[call_id] = label  # noqa: PERF403 - faster for one call
     return found

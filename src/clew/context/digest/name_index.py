@@ -72,18 +72,20 @@ class NameIndex:
         distance = 0
         for passage in reversed(stretch):
             distance += len(passage.text)
-            names = passage.names
+            names = passage.known_names
+            if names is None:
+                names = passage.names
             if not names:
                 continue
             age = math.log1p(distance / 1_000)
+            is_call = passage.source == CALLED
             for name, times in names.items():
                 if name in count:
                     count[name] += times
                 else:
                     count[name], recency[name] = times, age
-            if passage.source == CALLED:
-                for name in names:
-                    called.setdefault(name, age)
+                if is_call and name not in called:
+                    called[name] = age
 
         def rank(name: str) -> float:
             score = -_RECENCY * recency[name]
@@ -113,9 +115,14 @@ class NameIndex:
         return chosen
 
 
+@lru_cache(maxsize=1 << 13)
+def _find_kind(name: str) -> str:
+    return _VARIABLE.sub("0", name)
+
+
 def _take_kind(name: str, alike: Counter[str]) -> bool:
     """Count a name of its kind, and return whether there are few of them yet. A hash has none."""
-    kind = _VARIABLE.sub("0", name)
+    kind = _find_kind(name)
     if kind in (name, "0"):
         return True
     alike[kind] += 1

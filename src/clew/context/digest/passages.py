@@ -56,10 +56,12 @@ class Passage(Struct, kw_only=True, gc=False):
     """The call that it is a part of, if any."""
     replaced: frozenset[str] = frozenset()
     """Lines that an edit replaced, as `strip_line_number` returns them."""
-    _lines: Sequence[Line] | None = None
-    _line_texts: Sequence[str] = ()
-    """Read without the lines."""
-    _names: Mapping[str, int] | None = None
+    known_lines: Sequence[Line] | None = None
+    """`lines` once they are read; quicker to ask for many passages."""
+    known_texts: Sequence[str] = ()
+    """`line_texts` once they, or the lines, are read."""
+    known_names: Mapping[str, int] | None = None
+    """`names` once they are read."""
 
     @property
     def subject(self) -> str:
@@ -70,26 +72,35 @@ class Passage(Struct, kw_only=True, gc=False):
     @property
     def lines(self) -> Sequence[Line]:
         """The lines that can be quoted, last first."""
-        if self._lines is None:
-            self._lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else ()
-            self._line_texts = ()
-        return self._lines
+        if self.known_lines is None:
+            self.known_lines = _split_lines(self.text) if len(self.text) >= LEAST_LINE else ()
+            self.known_texts = [line.text for line in self.known_lines] or ()
+        return self.known_lines
 
     @property
     def line_texts(self) -> Sequence[str]:
         """The texts of `lines`, in another order; faster while the lines are not needed."""
-        if self._lines is not None:
-            return [line.text for line in self._lines]
-        if not self._line_texts and len(self.text) >= LEAST_LINE:
-            self._line_texts = _split_line_texts(self.text)
-        return self._line_texts
+        if not self.known_texts and self.known_lines is None and len(self.text) >= LEAST_LINE:
+            self.known_texts = _split_line_texts(self.text)
+        return self.known_texts
+
+    def is_within(self, known: frozenset[str]) -> bool:
+        """Return True if `known` has all of `lines`, as of a file that was read again.
+
+        Where the lines are not read yet, False may mean that the last line is not in `known`.
+        """
+        if self.known_lines is None and not self.known_texts:
+            last = self.text[self.text.rfind("\n", 0, -1) + 1 :]
+            if strip_line_number(last) not in known:
+                return False
+        return known.issuperset(self.line_texts)
 
     @property
     def names(self) -> Mapping[str, int]:
         """The names in the text, in order, and how often each occurs."""
-        if self._names is None:
-            self._names = count_names(self.text) or _NO_NAMES
-        return self._names
+        if self.known_names is None:
+            self.known_names = count_names(self.text) or _NO_NAMES
+        return self.known_names
 
 
 _NO_NAMES: Mapping[str, int] = {}

@@ -21,10 +21,10 @@ from clew.context.digest.findings import (
 )
 from clew.context.digest.history import History, join_passages
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import collect_names, make_passage, render_text
+from clew.context.digest.passages import make_passage, render_text
 from clew.context.digest.state_ledger import render_state
 from clew.context.digest.talk import prepare_talk
-from clew.context.digest.turn_ledger import Turn, render_turns
+from clew.context.digest.turn_ledger import Turn, write_turns
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
@@ -147,19 +147,22 @@ def _prepare_work(
     stretch = [one for one in join_passages(leaving) if one.label != _USER]
     shown = [*join_passages(visible_texts), *map(make_passage, beside)]
     state = history.state.gather_state()
-    known = set(chain.from_iterable(one.line_texts for one in shown))
+    known = frozenset(chain.from_iterable([one.line_texts for one in shown]))
     excerpts = Excerpts(stretch, known=known, told="\n".join(state.changed_files.lines))
     index = NameIndex(stretch)
-    known_names = set(chain.from_iterable(one.names for one in shown))
+    known_names = set(chain.from_iterable([one.names for one in shown]))
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    findings = rank_statements([text.read_prose() for text in leaving])
+    findings = rank_statements([text.prose or text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
     head = _write_head(items)
     told_share = _BESIDE_NOTES if beside[0] else 1.0
     most_findings = _MOST_BESIDE_NOTES if beside[0] else _MOST_FINDINGS
     most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
+
+    def list_known(lines: Sequence[str]) -> set[str]:
+        return known_names | history.collect_names(lines)
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
@@ -171,27 +174,32 @@ def _prepare_work(
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
-        text = "\n".join(lines)
-        return _write_details(text, excerpts, index, known_names=known_names, max_chars=max_chars)
+        return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write
 
 
 def _write_details(
-    text: str,
+    lines: Sequence[str],
     excerpts: Excerpts,
     index: NameIndex,
     *,
-    known_names: set[str],
+    list_known: Callable[[Sequence[str]], set[str]],
     max_chars: int,
 ) -> str:
-    """Add excerpts and names to `text`; what whole lines and names leave takes a part of one."""
+    """Add excerpts and names to `lines`; what whole lines and names leave takes a part of one.
+
+    `list_known` returns the names that a reader has beside these lines, and those in them.
+    """
+    text = "\n".join(lines)
     left = max_chars - len(text) - 1
     for_names = min(int(left * _NAMES), _MOST_NAMES_CHARS, index.chars)
     for_excerpts = left - for_names - len(_EXCERPTS_HEADING) - 2
-    body = _add_excerpts(text, excerpts.choose(max_chars=for_excerpts, told=text))
+    quoted = excerpts.choose(max_chars=for_excerpts, told=text)
+    body = _add_excerpts(text, quoted)
     left = max_chars - len(body) - len(_NAMES_HEADING) - 2
-    names = index.choose(max_chars=left, known=known_names | collect_names(body))
+    known = list_known([*lines, _add_excerpts("", quoted)])
+    names = index.choose(max_chars=left, known=known)
     listed = f"\n\n{_NAMES_HEADING}{', '.join(names)}" if names else ""
     if max_chars - len(body) - len(listed) >= LEAST_PART:
         room = max_chars - len(text) - len(listed) - len(_EXCERPTS_HEADING) - 3
@@ -241,16 +249,17 @@ def _write_turns(
     if not turns and not earlier:
         return []
     room -= len(_TURNS_HEADING) + 3
-    need = sum(len(turn.request) + _REQUEST_FRAME for turn in turns) + len(earlier)
+    said = sum([len(turn.request) for turn in turns])
+    need = said + _REQUEST_FRAME * len(turns) + len(earlier)
     if need <= room * most_words:
         most = int(_MOST_CONCLUSIONS * told)
         limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
     else:
         limit = int(room * _TRUNCATED_WORDS)
         earlier = earlier[: limit // 2]
-    text = render_turns(turns, max_chars=max(0, limit - len(earlier)))
-    said = [part for part in (earlier, text) if part]
-    return [f"\n{_TURNS_HEADING}", *said] if said else []
+    texts = write_turns(turns, max_chars=max(0, limit - len(earlier)))
+    written = [earlier, *texts] if earlier else texts
+    return [f"\n{_TURNS_HEADING}", *written] if written else []
 
 
 _SECTION_END = re.compile(r"\n\n(?=[A-Z][^\n]{3,80}:)")

@@ -63,13 +63,18 @@ class StepLog:
 
     def extend(self, items: Sequence[Item]) -> None:
         """Continue the conversation."""
-        answers = self._answers
+        answers, reads, others = self._answers, self._reads, self._calls
         for place, item in enumerate(items, start=self._length):
             if item.answers:
                 for call_id in item.answers:
                     answers[call_id] = item
             if item.asks:
-                self._add_calls(place, item)
+                entry_id = item.entry_id
+                for part in item.message.parts:
+                    if type(part) is ToolCall:
+                        calls = reads if is_read_tool(part.name) else others
+                        calls.append((self._count, place, entry_id, part))
+                        self._count += 1
             elif item.kind is _USER and not item.answers and "<" in (text := item.message.text):
                 self._add_user_text(place, item.entry_id, text)
         self._length += len(items)
@@ -78,15 +83,14 @@ class StepLog:
         """Return the steps so far; see `list_steps`."""
         since = self._length - newest if newest is not None else 0
         reads = self._reads[bisect_left(self._reads, since, key=_place) :]
-        steps = [self._make_step(one) for one in sorted([*self._calls, *reads], key=_number)]
+        calls = sorted([*self._calls, *reads], key=_number)
+        made, answers = self._steps, self._answers
+        held = [made.get(one[0]) for one in calls]
+        steps = [
+            step[1] if step and step[0] is answers.get(one[3].call_id) else self._make_step(one)
+            for one, step in zip(calls, held, strict=True)
+        ]
         return _join_polls(steps, self._ended)
-
-    def _add_calls(self, place: int, item: Item) -> None:
-        for part in item.message.parts:
-            if type(part) is ToolCall:
-                calls = self._reads if is_read_tool(part.name) else self._calls
-                calls.append((self._count, place, item.entry_id, part))
-                self._count += 1
 
     def _add_user_text(self, place: int, entry_id: EntryId, text: str) -> None:
         """Read the commands that the user ran, and notifications that a program added."""
@@ -106,9 +110,6 @@ class StepLog:
     def _make_step(self, one: _Call) -> ToolStep:
         number, place, entry_id, call = one
         answer = self._answers.get(call.call_id)
-        made = self._steps.get(number)
-        if made is not None and made[0] is answer:
-            return made[1]
         result = None if answer is None else _find_result(answer, call.call_id)
         step = ToolStep(
             place=place,

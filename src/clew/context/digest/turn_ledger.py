@@ -4,7 +4,7 @@ Rendered into a limited number of characters, requests are more important than c
 first task, the newest request, and what reads like a rule come first. Nothing is paraphrased.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import chain, zip_longest
 
@@ -15,7 +15,7 @@ from clew.context.digest.conclusion import quote_conclusion, write_line
 from clew.context.digest.user_words import find_request, is_interruption, is_rule
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
-from clew.context.user_answers import find_answer
+from clew.context.user_answers import find_answer, may_quote_user
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.messages import File, Image, ToolResult
 from clew.core.text import pluralize
@@ -34,6 +34,9 @@ class TurnOutcome(StrEnum):
     """The user stopped it."""
     UNANSWERED = "unanswered"
     """Nothing was said or done."""
+
+
+_ANSWERED = TurnOutcome.ANSWERED
 
 
 class Turn(Struct, frozen=True, kw_only=True, dict=True):
@@ -105,8 +108,8 @@ class TurnLog:
                 answers.append(item)
             elif kind is _TOOL_RESULT:
                 for part in item.message.parts:
-                    if type(part) is ToolResult and (said := find_answer(part)):
-                        self._add_answer(item.entry_id, said)
+                    if type(part) is ToolResult and (part.failed or may_quote_user(part.name)):
+                        self._add_answer(item.entry_id, find_answer(part))
             elif kind is _USER:
                 self._conclude()
                 self._add_message(item)
@@ -116,6 +119,8 @@ class TurnLog:
         return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
 
     def _add_answer(self, entry_id: EntryId, said: str) -> None:
+        if not said:
+            return
         self._conclude()
         corrects = not said.endswith("?")
         self._turns.append(Turn(entry_id=entry_id, request=said, corrects=corrects))
@@ -168,6 +173,8 @@ _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
 """Kept free for the newest conclusion where the requests do not fit."""
 _OMISSION_CHARS = 120
 """Kept free for the line that names what was omitted."""
+_WRITTEN_TOGETHER = 32
+"""Turns."""
 
 
 def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
@@ -178,46 +185,71 @@ def render_turns(turns: Sequence[Turn], *, max_chars: int) -> str:
     requests are omitted, those in the middle of the conversation first; the last line counts
     them and gives their entries.
     """
-    limits = _limit_requests(turns, max_chars)
-    kept = [(turn, limit) for turn, limit in zip(turns, limits, strict=True) if limit]
-    quoted = [turn for turn, _ in kept]
-    requests = [turn.request_head + _cut_request(turn, limit) for turn, limit in kept]
-    omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
-    room = max_chars - sum(map(len, requests)) - len(requests) - len(omission)
-    answers = _quote_answers(quoted, room)
-    written = _write_pairs(list(zip(requests, quoted, strict=True)), answers)
-    text = "\n".join(line for line in (*written, omission) if line)
-    return text if len(text) <= max_chars else ""
+    return "\n".join(write_turns(turns, max_chars=max_chars))
 
 
-def _write_pairs(requests: Sequence[tuple[str, Turn]], answers: Sequence[str]) -> Iterator[str]:
-    """Yield requests and answers; a request that was repeated at once is written once."""
+def write_turns(turns: Sequence[Turn], *, max_chars: int) -> list[str]:
+    """Return what `render_turns` does, as texts of several turns to be joined by newlines.
+
+    While requests are only added, most of these texts stay the same.
+    """
+    quoted, omission = turns, ""
+    requests = [turn.request_head + turn.request for turn in turns]
+    if _measure(requests) > max_chars:
+        limits = _limit_requests(turns, max_chars)
+        kept = [(turn, limit) for turn, limit in zip(turns, limits, strict=True) if limit]
+        quoted = [turn for turn, _ in kept]
+        requests = [turn.request_head + _cut_request(turn, limit) for turn, limit in kept]
+        omission = _describe_omitted(turns, limits) if len(kept) < len(turns) else ""
+    room = max_chars - _measure(requests) - len(omission)
+    pairs = _write_pairs(requests, quoted, _quote_answers(quoted, room))
+    starts = range(0, len(pairs), _WRITTEN_TOGETHER)
+    texts = ["\n".join(filter(None, pairs[at : at + _WRITTEN_TOGETHER])) for at in starts]
+    texts = [text for text in (*texts, omission) if text]
+    return texts if _measure(texts) - 1 <= max_chars else []
+
+
+def _measure(lines: Sequence[str]) -> int:
+    return sum(map(len, lines)) + len(lines)
+
+
+def _write_pairs(
+    requests: Sequence[str], turns: Sequence[Turn], answers: Sequence[str]
+) -> list[str]:
+    """Return each request with its answer.
+
+    Of a request that was repeated at once only the last is written; the others are empty.
+    """
+    written: list[str] = []
     times = 1
-    for place, (line, turn) in enumerate(requests):
-        answer = answers[place]
-        if not answer and not turn.images and _is_repeated(requests[place : place + 2]):
+    for place, (line, answer) in enumerate(zip(requests, answers, strict=True)):
+        if not answer and _is_repeated(requests, turns, place):
             times += 1
+            written.append("")
             continue
-        yield f"{line} ({times} times)" if times > 1 else line
+        told = f"{line} ({times} times)" if times > 1 else line
+        written.append(f"{told}\n{answer}" if answer else told)
         times = 1
-        yield answer
+    return written
 
 
-def _is_repeated(requests: Sequence[tuple[str, Turn]]) -> bool:
-    """Return whether the second of two requests is the first one again, which is written whole."""
-    if len(requests) < 2:
+def _is_repeated(requests: Sequence[str], turns: Sequence[Turn], place: int) -> bool:
+    """Return whether the request after `place` is the one there again, which is written whole."""
+    turn = turns[place]
+    if place + 1 == len(turns) or not requests[place + 1].endswith(turn.request):
         return False
-    (line, turn), (following, later) = requests
-    said = turn.request
-    return line == turn.request_head + said and following == later.request_head + said
+    line, following = turn.request_head, turns[place + 1].request_head
+    is_whole = requests[place] == line + turn.request
+    return is_whole and requests[place + 1] == following + turn.request and not turn.images
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
-    """Return how many characters of each request are quoted; 0 for those that are omitted."""
+    """Return how many characters of each request are quoted; 0 for those that are omitted.
+
+    It is for requests that do not all fit.
+    """
     heads = [len(turn.request_head) + 1 for turn in turns]
     sizes = [len(turn.request) for turn in turns]
-    if sum(sizes) + sum(heads) <= max_chars:
-        return [max(1, size) for size in sizes]
     max_chars -= min(int(max_chars * _ANSWER_SHARE), _MOST_RESERVED)
     weights = [2 if turn.is_rule else 1 for turn in turns]
     for place in (0, _find_task(turns), len(turns) - 1):
@@ -288,27 +320,28 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
     The newest come first, then those that a short reply follows: `yes` or `the second one` says
     nothing without the question.
     """
-    newest_first = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
-    replied = [
-        place
-        for place in newest_first
-        if place + 1 < len(turns) and len(turns[place + 1].request) <= _SHORT_REPLY
-    ]
+    sizes = [len(turn.answer) for turn in turns]
+    newest_first = [place for place in range(len(turns) - 1, -1, -1) if sizes[place]]
+    short = [len(turn.request) <= _SHORT_REPLY for turn in turns[1:]]
+    replied = [place for place in newest_first if place < len(short) and short[place]]
     wanted = list(dict.fromkeys([*newest_first[:2], *replied, *newest_first]))
     quoted = [""] * len(turns)
     for done, place in enumerate(wanted):
         if room < _LEAST_ANSWER:
             break
+        size = sizes[place]
+        if size > room and room < _LEAST_CONCLUSION:
+            continue
         turn = turns[place]
         head = turn.answer_head
-        is_done = turn.outcome is TurnOutcome.ANSWERED or not done
+        is_done = turn.outcome is _ANSWERED or not done
         least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
         share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else least))
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)
-        if share >= least or len(turn.answer) <= limit:
-            short = turn.short_answer
-            is_whole = short and len(short) <= limit
-            told = short if is_whole else quote_conclusion(turn.answer, max_chars=limit)
+        if share >= least or size <= limit:
+            line = turn.short_answer
+            is_whole = line and len(line) <= limit
+            told = line if is_whole else quote_conclusion(turn.answer, max_chars=limit)
             quoted[place] = head + told
             room -= len(quoted[place]) + 1
     return quoted

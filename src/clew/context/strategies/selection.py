@@ -12,7 +12,16 @@ from msgspec.structs import replace
 
 from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import Item, ItemKind, Items
-from clew.context.plan import Budget, Plan, Reduce, Stuck, Wording, measure_words, sum_words
+from clew.context.plan import (
+    Budget,
+    Plan,
+    Reduce,
+    Stuck,
+    Wording,
+    measure_all_words,
+    measure_words,
+    sum_words,
+)
 from clew.context.shortened_items import shorten_items
 from clew.context.view import View
 from clew.core.ids import EntryId
@@ -103,10 +112,14 @@ def _find_first_fit(view: View, cuts: Sequence[int], budget: Budget) -> tuple[in
     most = max(budget.tail // 2, budget.limit - least)
     place = min(bisect_left(cuts, items.find_start(most)), len(cuts) - 1)
     at = cuts[place]
-    words = every - sum(map(measure_words, items[at:]))
+    words = every - measure_all_words(items[at:])
+    # Later cuts quote these words at least, beside the current request.
+    quoted = budget.quote(words - (measure_words(items[last]) if start is not None else 0))
+    most = max(budget.tail // 2, budget.limit - least - quoted)
+    place = max(place, min(bisect_left(cuts, items.find_start(most)), len(cuts) - 1))
     while True:
         cut = cuts[place]
-        words += sum(map(measure_words, items[at:cut]))
+        words += measure_all_words(items[at:cut])
         at = cut
         current = items[last].units if cut > last else 0
         said = budget.quote(words - (measure_words(items[last]) if current else 0))
@@ -168,7 +181,7 @@ def set_aside(
     cut = find_tail_cut(view, budget)
     dropped, required = split_before(view, cut)
     staying = [*required, *view.items[cut:]]
-    words = _sum_all_words(view) - sum(map(measure_words, staying))
+    words = _sum_all_words(view) - measure_all_words(staying)
     units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
     gone = max(0, units - words)
     summary = budget.quote(words) + min(budget.summary, gone // 2)
