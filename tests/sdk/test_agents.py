@@ -591,6 +591,7 @@ async def test_the_definition_of_an_agent_chooses_a_worktree_and_the_background(
                 call_reply(("Agent", call)),
                 call_reply(("Agent", {**call, "background": False})),
                 "done",
+                "done",  # asked again if the result from the background comes before the end
             ],
             "move it": ["moved", "moved"],
         },
