@@ -174,7 +174,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("fast", settings.get_profile("clew"), max_examples=25)
+settings.register_profile("fast", settings.get_profile("clew"), max_examples=15)
 settings.load_profile("clew")
 
 

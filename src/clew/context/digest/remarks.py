@@ -137,8 +137,45 @@ def _split(text: str) -> Iterator[str]:
         yield heading.strip()
 
 
-_MOST_DELAYS = 16
+_MOST_DELAYS = 4
 """Remarks are compared again this often; more would take long where all say nearly the same."""
+
+
+class _Scale:
+    """Weighs remarks by what they add, per character, to what is said already."""
+
+    def __init__(
+        self, remarks: Sequence[Remark], rarity: Mapping[str, float], *, max_chars: int
+    ) -> None:
+        self._rarity = rarity
+        self._reach = max(1, max_chars)
+        self._distances = dict(_measure_distances(remarks))
+        self._said: Counter[str] = Counter()
+        self._words: dict[tuple[int, int], Mapping[str, float]] = {}
+        """The words of each remark with their weights, more for rare ones."""
+
+    def add(self, remark: Remark) -> None:
+        """Count a remark as said."""
+        self._said.update(remark.words.keys())
+
+    def weigh(self, remark: Remark) -> float:
+        """Return how much a remark adds for its length; newer ones weigh more."""
+        age = math.pow(1 + self._distances[remark.place] / self._reach, _RECENCY)
+        worth = self._measure_words(remark) / age / remark.chars
+        if remark.role == "user":
+            return worth * _USER_WEIGHT
+        return worth * _NARRATION if is_narration(remark.text) else worth
+
+    def _measure_words(self, remark: Remark) -> float:
+        key = remark.place, remark.part
+        words = self._words.get(key)
+        if words is None:
+            rarity = self._rarity
+            words = {word: rarity.get(word, 1.0) * one for word, one in remark.words.items()}
+            self._words[key] = words
+        said = self._said
+        again = [words[word] * (1 - _REPEATED ** said[word]) for word in words.keys() & said.keys()]
+        return sum(words.values()) - math.fsum(again)
 
 
 def choose_remarks(
@@ -153,33 +190,28 @@ def choose_remarks(
     Written with `render_remarks` they have at most `max_chars` characters. Those with the
     indices in `chosen` are taken in any case and count as said. `rarity` is of `measure_rarity`.
     """
-    said: Counter[str] = Counter()
+    scale = _Scale(remarks, rarity, max_chars=max_chars)
     taken: list[Remark] = []
     places: set[int] = set()
     room = max_chars
-    distances = dict(_measure_distances(remarks))
 
     def take(remark: Remark, cost: int) -> None:
         nonlocal room
         taken.append(remark)
         places.add(remark.place)
-        said.update(remark.words.keys())
+        scale.add(remark)
         room -= cost
-
-    def value(remark: Remark) -> float:
-        age = math.pow(1 + distances[remark.place] / max(1, max_chars), _RECENCY)
-        return -_measure_worth(remark, rarity, said) / age / remark.chars
 
     for index in dict.fromkeys(chosen):
         take(remarks[index], remarks[index].chars)
     newest = {remark.text: remark for remark in remarks}
     done = {(one.place, one.part) for one in taken}
     waiting = [one for one in newest.values() if (one.place, one.part) not in done]
-    queue = [(value(one), -one.place, one.part, 0, one) for one in waiting]
+    queue = [(-scale.weigh(one), -one.place, one.part, 0, one) for one in waiting]
     heapify(queue)
     while queue and room > 0:
         _, order, part, delays, remark = heappop(queue)
-        now = value(remark)
+        now = -scale.weigh(remark)
         if queue and now > queue[0][0] and delays < _MOST_DELAYS:
             # What was chosen since has made it worth less.
             heappush(queue, (now, order, part, delays + 1, remark))
@@ -188,20 +220,10 @@ def choose_remarks(
         if cost <= room:
             take(remark, cost)
         elif room >= _LEAST_PART and len(remark.parts) > 1:
-            for one in remark.parts:
-                heappush(queue, (value(one), order, one.part, 0, one))
+            fresh = [one for one in remark.parts if newest.setdefault(one.text, one) is one]
+            for one in fresh:
+                heappush(queue, (-scale.weigh(one), order, one.part, 0, one))
     return sorted(taken, key=lambda one: (one.place, one.part))
-
-
-def _measure_worth(remark: Remark, rarity: Mapping[str, float], said: Mapping[str, int]) -> float:
-    """Return how much a remark adds to what is said already."""
-    worth = sum(
-        rarity.get(word, 1.0) * weight * _REPEATED ** said[word]
-        for word, weight in remark.words.items()
-    )
-    if remark.role == "user":
-        return worth * _USER_WEIGHT
-    return worth * _NARRATION if is_narration(remark.text) else worth
 
 
 def _measure_distances(remarks: Sequence[Remark]) -> Iterator[tuple[int, int]]:
