@@ -220,6 +220,14 @@ def test_a_folded_text_is_folded_like_its_words_and_knows_where_they_are(a: str,
     assert folded.find_origin(folded.text.rindex("needle")) == text.rindex("needle")
 
 
+def test_a_word_starts_at_letters_and_not_inside_of_one_that_folds_to_more() -> None:
+    folded = FoldedText("aßb 5℃x")
+
+    assert folded.text == "assb 5°cx"
+    assert not folded.starts_word(folded.text.index("sb"))
+    assert folded.starts_word(folded.text.index("x"))
+
+
 def test_a_passage_is_cut_where_the_word_is_behind_letters_that_fold_to_more() -> None:
     text = "ß…ﬁ e\u0301 " * 400 + "\nthe Maßstab is 3\n" + "ß" * 400
 

@@ -193,6 +193,17 @@ def test_the_default_clears_answered_results_first_oldest_first() -> None:
     assert problems(render(shown)) == []
 
 
+def test_a_message_with_several_results_is_not_cleared() -> None:
+    calls = [ToolCall(call_id=CallId(f"c{n}"), name="Read", arguments="{}") for n in range(2)]
+    parts = [part for call in calls for part in tool_result(call, "word " * 1_000).parts]
+    both = Message(role=Role.TOOL, parts=tuple(parts))
+    bodies = [user("go"), assistant(*calls), both, assistant("done"), user("more")]
+    view = view_of(*(MessageAdded(message=message) for message in bodies), *step(1))
+    policy = ContextPolicy(compress_tool_results=True)
+
+    assert plan_clearing(view, policy, Summarize(), now=0.0) is None
+
+
 @pytest.mark.req("STR-6")
 def test_what_may_be_compressed() -> None:
     pinned = step(4)

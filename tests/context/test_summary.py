@@ -314,6 +314,18 @@ def test_lines_of_one_kind_come_after_those_of_others() -> None:
     assert set(alike) <= set(excerpts.choose(max_chars=2_000))
 
 
+def test_a_line_that_only_begins_like_what_is_told_is_quoted() -> None:
+    told = "alpha beta gamma delta epsilon"
+    lines = ["alpha beta is the first of them", *(f"{n} bottles of something" for n in range(120))]
+    read = call("Read", '{"file_path":"src/app.py"}', "r")
+    work = items(user("go"), assistant(read), tool_result(read, "\n".join([*lines, told])))
+
+    written = Excerpts(list(split_passages(work))).choose(max_chars=20_000, told=told)
+
+    assert lines[0] in written
+    assert told not in written
+
+
 def test_few_names_that_differ_in_a_number_are_listed() -> None:
     packs = [f"pack-{n:06x}aa.pack" for n in range(20)]
     hashes = [f"{n:06x}bb" for n in range(20)]

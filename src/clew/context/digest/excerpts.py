@@ -164,10 +164,10 @@ class Excerpts:
             group = self._find_group(found.place[0])
             heading = 0 if group in chosen else len(group[0]) + _ENTRY_CHARS
             part = room - heading - 2
-            if not LEAST_PART // 2 <= part < len(text) or is_path(text) or is_told(text):
-                continue
-            if found.place not in chosen.setdefault(group, {}):
-                chosen[group][found.place] = f"{text[:part]}…"
+            is_chosen = found.place in chosen.get(group, ())
+            fits = LEAST_PART // 2 <= part < len(text)
+            if fits and not (is_chosen or is_path(text) or is_told(text)):
+                chosen.setdefault(group, {})[found.place] = f"{text[:part]}…"
                 break
 
     def _find_group(self, where: int) -> tuple[str, str]:
