@@ -316,7 +316,10 @@ def test_lines_of_one_kind_come_after_those_of_others() -> None:
 
 def test_a_line_that_only_begins_like_what_is_told_is_quoted() -> None:
     told = "alpha beta gamma delta epsilon"
-    lines = ["alpha beta is the first of them", *(f"{n} bottles of something" for n in range(120))]
+    lines = [
+        "alpha beta is the first of them",
+        *(f"{n} bottles of something to drink" for n in range(120)),
+    ]
     read = call("Read", '{"file_path":"src/app.py"}', "r")
     work = items(user("go"), assistant(read), tool_result(read, "\n".join([*lines, told])))
 

@@ -146,6 +146,10 @@ def test_a_conclusion_quotes_the_beginning_and_the_end() -> None:
     assert quote_conclusion("abc", max_chars=1) == ""
 
 
+def test_a_conclusion_that_fits_is_quoted_whole() -> None:
+    assert quote_conclusion("**Done.**\n\nIt works.", max_chars=40) == "Done. It works."
+
+
 def test_a_conclusion_prefers_details_with_exact_values() -> None:
     vague = "The change is small and easy to read for everybody."
     answer = f"Done.\n\n{vague}\n\n### Result\nIt takes 12 ms.\n\n{vague}\n\nNext is the release."
