@@ -155,6 +155,9 @@ READS_ENV = [
     # programs that the tables do not know, and wrappers with options
     "prlimit cat .env",
     "prlimit --nofile=64 cat .env",
+    "prlimit file -f list-of-names",
+    "prlimit sha256sum -c sums",
+    "setarch x86_64 file -f list-of-names",
     "setarch x86_64 cat .env",
     "linux64 cat .env",
     "/lib64/ld-linux-x86-64.so.2 /bin/cat .env",

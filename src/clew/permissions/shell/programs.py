@@ -67,7 +67,8 @@ RUNNERS = (
     deno bun php lua awk gawk mawk expect docker podman kubectl npx uvx pipx entr caffeinate
     arch rlwrap unbuffer dbus-run-session proot fakeroot firejail bwrap eval trap coproc
     vi vim nvim ex ed view emacs tar less man gdb bunx uv poetry pipenv hatch conda bundle devbox
-    mise direnv nix mosh sshpass setpriv chronic doppler dotenv
+    mise direnv nix mosh sshpass setpriv chronic doppler dotenv prlimit setarch linux32 linux64
+    numactl cgexec eatmydata faketime torsocks proxychains
 """)
 )
 """Programs that run a command from their arguments."""
@@ -87,7 +88,8 @@ RUN_SUBCOMMANDS = word_set("exec dlx x explore")
 OPAQUE_WRAPPERS = word_set("""
     parallel chroot unshare nsenter strace ltrace systemd-run tmux screen at batch entr expect
     runuser proot firejail bwrap mosh sshpass setpriv dbus-run-session rlwrap unbuffer script
-    chrt taskset arch watch toybox
+    chrt taskset arch watch toybox prlimit setarch linux32 linux64 numactl cgexec eatmydata
+    faketime torsocks proxychains
 """)
 """Wrappers whose own arguments the parser cannot separate from the command they run: a rule
 must spell out all of it."""
