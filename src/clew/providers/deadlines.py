@@ -48,7 +48,7 @@ class Deadline:
         self._watch.remove(self)
         if not self.is_over:
             return False
-        # Somebody else may have cancelled the task as well.
+        # The caller may have cancelled the task as well.
         is_only_reason = self._task.uncancel() <= self._cancelling
         self.is_over = is_only_reason and kind is CancelledError
         return self.is_over
