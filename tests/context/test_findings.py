@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.context.digest.agent_prose import read_prose
 from clew.context.digest.findings import (
@@ -18,7 +19,7 @@ from clew.context.digest.findings import (
 )
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.sentence_cues import Topic, classify_sentence
-from clew.context.items import Item
+from clew.context.items import Item, ItemKind
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import CallId
@@ -70,6 +71,8 @@ def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> No
     [
         "Let me look at the failing test because it broke.",
         "Now I'll fix the root cause in `a.py`.",
+        "I’m just pulling exact references from `a.py` so that the findings are precise.",
+        "I am now reviewing the commit because it broke `a.py`.",
         "The sky over the harbour has a nice colour today.",
         "The user wants me to fix the failing tests in `a.py`.",
         "sessions, err := store.List(failed)",
@@ -78,6 +81,21 @@ def test_a_sentence_is_classified_by_its_cues(sentence: str, topic: Topic) -> No
 )
 def test_narration_and_code_are_no_findings(sentence: str) -> None:
     assert classify_sentence(sentence) is None
+
+
+def test_an_introduction_without_a_cue_leaves_the_topic_to_the_sentence() -> None:
+    classified = classify_sentence("The root cause is in `a.py`.", lead="About the harbour")
+
+    assert classified is not None
+    assert classified[0] is Topic.DISCOVERY
+
+
+def test_an_earlier_summary_is_no_prose_of_the_agent() -> None:
+    said = items(assistant("The root cause was found in `gate.py`."))
+    summary = [replace(item, kind=ItemKind.SUMMARY) for item in said]
+
+    assert choose_findings(said, max_chars=1_000)
+    assert not choose_findings(summary, max_chars=1_000)
 
 
 def test_short_sentences_of_dense_scripts_are_read() -> None:

@@ -10,6 +10,7 @@ from clew.context.clearing_plan import plan_squeeze
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.history import History, join_passages
 from clew.context.digest.passages import collect_names, split_passages
+from clew.context.items import Item
 from clew.context.lazy_list import Memo
 from clew.context.plan import Stuck
 from clew.context.policy import ContextPolicy
@@ -17,7 +18,7 @@ from clew.context.strategies.tiered import Tiered
 from clew.context.view import View, advance, fold
 from clew.core.entries import Body, Cleared, Compacted, Entry, MessageAdded, PinChanged, Undone
 from clew.core.ids import EntryId
-from clew.core.messages import Message, assistant, user
+from clew.core.messages import Message, assistant, tool_result, user
 from tests.context.conversations import edit, items, run, use
 from tests.histories import SETUP, turns
 
@@ -95,6 +96,25 @@ def test_a_history_reads_only_the_messages_since_the_last_time() -> None:
 
     assert history.turns is turns_before
     assert history.state.steps.list_steps()[0] is steps_before[0]
+
+
+def test_a_step_has_the_last_result_of_its_call() -> None:
+    asked, first = run("pytest", "1 failed", failed=True)
+    history = History()
+    conversation = items(user("Go on."), asked)
+    history.follow(conversation)
+    waiting = history.state.steps.list_steps()
+    later = [tool_result(asked.calls[0], text) for text in ("2 passed", "3 passed")]
+    results = [list(conversation)]
+
+    told = []
+    for number, message in enumerate((first, *later), start=4):
+        results.append([*results[-1], Item.of(EntryId(number), message)])
+        history.follow(results[-1])
+        told += [step.result for step in history.state.steps.list_steps()]
+
+    assert not waiting[0].answered
+    assert told == ["1 failed", "2 passed", "3 passed"]
 
 
 def test_a_history_begins_anew_when_an_earlier_message_changed() -> None:

@@ -16,6 +16,7 @@ from clew.context.digest.remarks import (
     render_remarks,
 )
 from clew.context.digest.rule_summary import prepare_digest
+from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
 from clew.context.plan import Budget, Reduce, Stuck
@@ -133,14 +134,68 @@ def test_what_names_nothing_gives_way_to_older_answers_that_do() -> None:
     assert [remark.text for remark in chosen] == [telling]
 
 
+def test_the_answer_that_ends_a_turn_stays_before_what_the_model_said_on_the_way() -> None:
+    interim, answer = "It may be Rui, who lives in Porto.", "It was Ana, who works in Braga."
+    talk = [user("Who?"), assistant(answer), user("Sure?"), assistant(interim), assistant("Yes.")]
+
+    chosen = choose(list_remarks(list(view_of(*talk).items)), 50)
+
+    assert answer in [remark.text for remark in chosen]
+    assert interim not in [remark.text for remark in chosen]
+
+
+def test_what_the_user_told_long_ago_stays_before_what_the_model_said_then() -> None:
+    told, answer = "I met Rui there, as you know.", "So Eva met Ada of Faro in 2003."
+    later = [user("And then? " + "And so on. " * 30) for _ in range(9)]
+    talk = [user(told), assistant(answer), *later]
+
+    chosen = choose(list_remarks(list(view_of(*talk).items)), 60)
+
+    assert [remark.text for remark in chosen] == [told]
+
+
+def test_whole_messages_stay_before_parts_of_a_long_one() -> None:
+    parts = [f"Harbor{n} is not far from Quay{n} and Pier{n}." for n in range(20)]
+    short = [f"Market{n} is on the left of the road to Street{n}." for n in range(5)]
+    talk = [m for one in short for m in (user("Where?"), assistant(one))]
+    remarks = list_remarks(list(view_of(assistant("\n\n".join(parts)), *talk).items))
+
+    text = render_remarks(choose(remarks, 500))
+
+    assert [one for one in short if one not in text] == []
+
+
+def test_of_a_chat_that_nearly_fits_the_least_telling_messages_leave_not_the_oldest() -> None:
+    facts = [
+        f"The cousin Rui{n} moved to Porto{n} in {1950 + n}, and sells {n} kinds of bread there, "
+        f"with the help of Ana{n}, who came from Faro{n} for it."
+        for n in range(12)
+    ]
+    thanks = [assistant("You are welcome, it was a pleasure to help. " * 3) for _ in range(60)]
+    view = view_of(user("Begin."), *map(assistant, facts), *thanks, user("Next?"))
+    tokens = next(n for n in range(100_000) if view.units_for(n) >= 0.9 * view.items.units())
+    budget = Budget.of(view, tokens=tokens)
+    plan = Summarize().plan(view, budget)
+    assert isinstance(plan, Reduce)
+
+    summary = summarise_by_rules(view, plan, limit_summary(view, plan, budget))
+
+    shown = f"{summary.text}\n{render_text(plan.list_staying(view))}"
+    assert [fact for fact in facts if fact not in shown] == []
+
+
 @pytest.mark.req("CMP-7")
-def test_rules_keep_the_notes_that_a_model_wrote_before() -> None:
+@pytest.mark.parametrize(
+    "notes",
+    ["Because of the deadline.", "Analysis:\nLet me see.\n\nSummary:\nBecause of the deadline."],
+)
+def test_rules_keep_the_notes_that_a_model_wrote_before(notes: str) -> None:
     turns = [m for n in range(12) for m in (user(f"Rule {n}: use tabs."), *work(n, 40))]
     view = view_of(*turns)
     budget = Budget.of(view, tokens=2_000, window=WINDOW)
     plan = Summarize().plan(view, budget)
     assert isinstance(plan, Reduce)
-    summary = summarise_by_rules(view, plan, budget, notes="Because of the deadline.")
+    summary = summarise_by_rules(view, plan, budget, notes=notes)
     first = view.apply(entry(500, plan, summary.text, summary.notes))
     for place, message in enumerate(turns):
         first = first.apply(
@@ -301,6 +356,17 @@ def test_a_message_that_does_not_fit_is_quoted_in_parts() -> None:
     assert {remark.text for remark in half} <= {part.strip() for part in parts}
     assert choose(remarks, 100) == []
     assert choose(remarks, 3_000) == remarks
+
+
+def test_a_digest_of_which_all_would_be_a_little_too_long_fills_its_room() -> None:
+    facts = [f"Rui{n} moved to Porto{n} in {1950 + n}." for n in range(40)]
+    thanks = [assistant("You are welcome, it was a pleasure to help you!") for _ in range(20)]
+    digest = prepare_digest(list(view_of(*map(assistant, facts), *thanks).items))
+    whole = digest.write(100_000)
+
+    text = digest.write(int(text_units(whole) * 0.97))
+
+    assert len(text) >= 0.9 * len(whole)
 
 
 def test_gaps_between_messages_without_numbers_are_marked() -> None:

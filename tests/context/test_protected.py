@@ -160,6 +160,18 @@ def test_what_fits_is_chosen_newest_first() -> None:
     assert (chosen.kept, chosen.left_out) == (frozenset({EntryId(6)}), 1)
 
 
+def test_results_are_chosen_from_a_view_that_has_grown_as_from_a_new_one() -> None:
+    view = view_of(*called("Read", "one " * 100, file_path="a.md"))
+    before = choose_protected(view, ["Read"], room=10_000)
+
+    for number, body in enumerate(called("Read", "two " * 100, path="b.md"), start=5):
+        view = view.apply(Entry(id=EntryId(number), at=0.0, body=body))
+    grown = choose_protected(view, ["Read"], room=10_000)
+
+    assert before.kept == {EntryId(4)}
+    assert grown.kept == {EntryId(4), EntryId(6)}
+
+
 def test_protected_results_are_shortened_last() -> None:
     view = view_of(
         *called("Read", "a specification " * 200, file_path="spec.md"),

@@ -85,6 +85,16 @@ def test_a_check_that_still_fails_says_what_was_fixed() -> None:
     assert "go test -v ./...: FAILED (TestWrite; fixed: TestRead/empty); no edits since" in text
 
 
+@pytest.mark.parametrize("command", ["go test ./... 2>&1 | tail -20", "go test ./... | grep FAIL"])
+def test_a_part_of_the_output_does_not_say_what_was_fixed(command: str) -> None:
+    text = show(
+        run(command, "--- FAIL: TestRead\n--- FAIL: TestWrite", failed=True),
+        run(command, "--- FAIL: TestWrite", failed=True),
+    )
+
+    assert "go test ./...: FAILED (TestWrite)" in text
+
+
 # What git undoes
 
 
@@ -328,6 +338,141 @@ def test_commits_pushes_and_uncommitted_files_are_followed() -> None:
     ):
         assert line in text
     assert "stash" not in text.partition("Commands run")[0]
+
+
+def test_words_in_quotes_are_read_as_the_shell_reads_them() -> None:
+    text = show(run('git reset --soft \'HEAD~1\' "a \\"b\\" c" d\\ e'))
+
+    assert '- #3 git reset --soft HEAD~1 a "b" c d e' in text
+
+
+def test_of_many_searches_the_newest_are_told() -> None:
+    searches = [
+        run(f"grep -rn word{n} src", f"src/a.py:{n}:word{n}\nsrc/b.py:{n}:word{n}")
+        for n in range(40)
+    ]
+
+    found = state_of(*searches).searches
+
+    assert found[0].pattern == "word39"
+    assert len(found) < len(searches)
+
+
+def test_a_commit_that_only_git_log_shows_is_named() -> None:
+    edited = edit("/app/a.py")
+
+    text = show(edited, run("git log --oneline -3", "1a2b3c4 Drop dead code\n2b3c4d5 Start"))
+
+    assert "- no commit of the changed files was seen\n" in text
+    assert "- #5 newest commit in git log: 1a2b3c4 Drop dead code\n" in text
+
+
+@each_row(
+    ("command", "output"),
+    [
+        ("git log --oneline other", "1a2b3c4 Drop dead code"),
+        ("git log --oneline --all", "1a2b3c4 Drop dead code"),
+        ("git log --oneline -- a.py", "1a2b3c4 Drop dead code"),
+        ("make && git log --oneline", "1a2b3c4 Drop dead code"),
+        ("git log --format=%s", "Drop dead code"),
+        ("cd /tmp/x && git log --oneline", "1a2b3c4 Drop dead code"),
+        ("cd ../x && git log --oneline", "1a2b3c4 Drop dead code\nShell cwd was reset to /app"),
+    ],
+)
+def test_a_log_of_something_else_does_not_name_the_newest_commit(command: str, output: str) -> None:
+    assert state_of(run(command, output)).git.head[1] == ""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        run("git commit -m z", "[main 3c4d5e6] z"),
+        run("git reset --hard HEAD~1"),
+        run("git checkout other", "Switched to branch 'other'"),
+    ],
+)
+def test_the_newest_commit_is_forgotten_once_it_is_out_of_date(step: object) -> None:
+    shown = run("cd src && git log --oneline main..HEAD | head -3", "1a2b3c4 Drop dead code")
+
+    assert state_of(shown).git.head[1] == "1a2b3c4 Drop dead code"
+    assert state_of(shown, step).git.head[1] == ""
+
+
+def test_a_commit_of_the_conversation_is_not_named_twice() -> None:
+    text = show(run("git commit -m z", "[main 3c4d5e6] z"), run("git log --oneline", "3c4d5e6 z"))
+
+    assert "newest commit" not in text
+
+
+@each_row(
+    ("command", "output"),
+    [
+        ("git stash", "Saved working directory and index state WIP on fix/login: 1a2b3c4 x"),
+        ("git stash pop", "On branch fix/login\nChanges not staged for commit:"),
+        ("git rev-parse --abbrev-ref HEAD", "fix/login"),
+        ("git status -sb", "## fix/login...origin/fix/login\n M a.py"),
+        ("git status --short --branch", "## fix/login"),
+        ("git branch -v", "* fix/login 1a2b3c4 x\n  main 2b3c4d5 y"),
+    ],
+)
+def test_the_branch_is_known_from_any_output_that_names_it(command: str, output: str) -> None:
+    assert state_of(run(command, output)).git.branch == "fix/login"
+
+
+def test_an_output_that_names_no_branch_changes_nothing() -> None:
+    kept = run("git branch --show-current", "main")
+
+    assert state_of(kept, run("git branch -d old", "Deleted branch old")).git.branch == "main"
+    assert state_of(kept, run("git rev-parse HEAD", "1a2b3c4")).git.branch == "main"
+
+
+SHOWN = "title:\tMove clean\nstate:\tOPEN\nnumber:\t7\n--\nFewer commands.\n\nAlso tidy up.\n"
+FOUND = '{"body": "Fewer commands.", "number": 7, "title": "Move clean"}'
+
+
+@each_row(
+    ("command", "output", "said"),
+    [
+        ("gh pr view 7", SHOWN, "pull request 7 says: Move clean: Fewer commands. Also tidy up."),
+        ("gh issue view 7", SHOWN, "issue 7 says: Move clean: Fewer commands. Also tidy up."),
+        ("gh pr view --json body", FOUND, "pull request 7 says: Move clean: Fewer commands."),
+        ("gh pr view --json x", '{"title": "Move clean"}', "pull request says: Move clean"),
+        ("gh pr view", "title:\tMove clean\nnumber:\tx", "pull request says: Move clean"),
+    ],
+)
+def test_what_a_pull_request_or_an_issue_says_is_quoted(
+    command: str, output: str, said: str
+) -> None:
+    assert f"- #3 {said}" in show(run(command, output)).splitlines()
+
+
+def test_other_output_about_pull_requests_is_not_quoted() -> None:
+    for output in ("7", '{"number": 7}', '{"comments": [', "no pull requests found"):
+        assert " says: " not in show(run("gh pr view 7", output))
+    assert " says: " not in show(run("gh pr view 7", SHOWN, failed=True))
+    assert " says: " not in show(run("gh pr list", SHOWN))
+
+
+STATUS = """On branch main
+Changes not staged for commit:
+  (use "git add <file>..." to update what will be committed)
+\tmodified:   a.py
+
+Untracked files:
+  (use "git add <file>..." to include in what will be committed)
+\tdocs/generated/
+\tnotes.txt
+
+no changes added to commit
+"""
+
+
+def test_untracked_files_are_those_of_the_last_git_status() -> None:
+    line = "- untracked in git status: docs/generated/, notes.txt"
+
+    assert line in show(run("git status", STATUS), edit("a.py"))
+    assert line in show(run("git status -sb", "## main\n M a.py\n?? docs/generated/\n?? notes.txt"))
+    assert "untracked" not in show(run("git status", STATUS), run("git status", "On branch main"))
 
 
 def test_explicitly_staged_files_leave_the_others_uncommitted() -> None:

@@ -205,6 +205,17 @@ def test_a_message_with_several_results_is_not_cleared() -> None:
 
 
 @pytest.mark.req("STR-6")
+def test_a_pinned_step_stays_where_nobody_has_asked_anything() -> None:
+    steps = [body for number in range(40) for body in step(number)]
+    view = view_of(*steps, PinChanged(target=EntryId(2), pinned=True))
+
+    compacted = compact_by_rules(view, POLICY, Tiered())
+
+    assert isinstance(compacted, Compacted)
+    assert {EntryId(2), EntryId(3)}.isdisjoint(compacted.dropped)
+    assert EntryId(4) in compacted.dropped
+
+
 def test_what_may_be_compressed() -> None:
     pinned = step(4)
     view = view_of(

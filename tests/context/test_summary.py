@@ -73,7 +73,7 @@ WORK = items(
 @pytest.mark.req("CMP-3")
 def test_facts_come_from_the_calls_and_leave_out_failed_ones() -> None:
     assert format_facts(WORK) == (
-        "Repository:\n- no commit was seen: the changed files are uncommitted\n"
+        "Repository:\n- no commit of the changed files was seen\n"
         "Files changed:\n- src/app.py (1 edit, last #3)"
     )
     assert format_facts([]) == ""
@@ -261,6 +261,21 @@ def test_excerpts_stand_under_their_file_once() -> None:
         "def find_the_limit(window):",
         "limit = find_the_limit(window)",
     ]
+
+
+def test_what_a_program_puts_around_a_result_is_not_quoted() -> None:
+    wrapped = (
+        "Chunk ID: a45e1d\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n"
+        "the harbour gate closes at nine\n"
+        "<system-reminder>\nthe to-do list was not used lately\n</system-reminder>"
+    )
+    talk = items(user("When does it close?"), assistant(LIST), tool_result(LIST, wrapped))
+
+    text = prepare_digest(talk).write_chars(5_000)
+
+    assert "the harbour gate closes at nine" in text
+    assert "Wall time" not in text
+    assert "to-do list" not in text
 
 
 def test_an_excerpt_stands_under_the_entry_that_has_it() -> None:

@@ -268,6 +268,13 @@ def test_a_request_that_is_repeated_at_once_is_written_once_with_its_number() ->
     assert "→ #61: Handler 29 is done." in text
 
 
+def test_requests_that_are_only_images_are_not_repetitions() -> None:
+    turns = list_turns(items(user("", Image()), assistant("Nice."), user("", Image())))
+
+    assert render_turns(turns, max_chars=10).count("user (1 image)") == 0
+    assert render_turns(turns, max_chars=50).count("user (1 image)") == 2
+
+
 @given(st.lists(st.text(min_size=1, max_size=80), max_size=12))
 def test_every_request_is_there_word_for_word_while_it_fits(requests: list[str]) -> None:
     work: list[Item] = items(*(user(request) for request in requests))

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 CHECKS = {check.__name__: check for check in PROVIDER_CHECKS}
 
 
+@pytest.mark.slow("waits for a time limit")
 @pytest.mark.parametrize(("name", "make"), FLAWS, ids=[name for name, _ in FLAWS])
 async def test_a_flaw_is_noticed(name: str, make: Callable[[AdapterParams], Provider]) -> None:
     stage = altered(TINY, make=make)

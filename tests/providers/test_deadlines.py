@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("PRV-4")]
 SLOW = Attack("slow headers", drip(make_head(SSE)[:-2], b"X-Slow: 1\r\n"))
 
 
+@pytest.mark.slow("waits for a time limit")
 async def test_each_call_ends_at_its_own_limit() -> None:
     ended: list[float] = []
 
@@ -35,6 +36,7 @@ async def test_each_call_ends_at_its_own_limit() -> None:
     assert sorted(ended) == [0.3, 0.9, 1.5]
 
 
+@pytest.mark.slow("waits for a time limit")
 async def test_data_outside_the_body_is_no_progress_although_the_connection_is_never_idle() -> None:
     head = make_head(SSE, "Transfer-Encoding: chunked")
     async with serve_attack(Attack("slow chunk", drip(head + b"5;x=", b"a")), "openai-chat") as url:

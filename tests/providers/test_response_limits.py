@@ -106,6 +106,7 @@ async def test_words_that_come_slowly_are_progress() -> None:
         await provider.aclose()
 
 
+@pytest.mark.slow("waits for a time limit")
 async def test_what_follows_a_complete_answer_cannot_hold_it_up() -> None:
     complete = make_head(SSE) + delta(content="the answer") + delta("stop")
     for after in (drip(complete, b": ping\n\n"), flood(complete + b":", b"x" * 65_536)):

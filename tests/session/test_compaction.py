@@ -117,6 +117,18 @@ async def test_a_models_summary_replaces_the_old_turns_and_is_updated_by_the_nex
         ) == 1
 
 
+async def test_what_a_model_drafts_before_its_summary_is_not_kept() -> None:
+    answer = "<analysis>\nLet me think.\n</analysis>\n<summary>\nThe notes.\n</summary>"
+    provider = scripted(*[LONG] * 3, answer, facts=WRITER)
+    async with Session(provider, model="m") as session:
+        await fill(session, 3)
+        await session.compact()
+
+        summary = session.get_history()[0].text
+        assert summary.startswith("[Context Summary]\nThe notes.\n")
+        assert "Let me think" not in summary
+
+
 @pytest.mark.req("CMP-8")
 @pytest.mark.parametrize("failure", [ProviderError("down", provider="s"), "", "word " * 2_000])
 async def test_a_summary_that_cannot_be_had_or_does_not_fit_is_written_by_rules(

@@ -91,6 +91,7 @@ async def test_a_time_limit_beyond_the_longest_is_refused(tmp_path: Path) -> Non
     assert "`timeout`: expected `float` <= 600" in out.text
 
 
+@pytest.mark.slow("waits for a time limit")
 async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pid")
     outs: list[ToolOutput] = []

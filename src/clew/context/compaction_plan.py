@@ -17,6 +17,7 @@ from clew.context.loss_report import WrittenSummary, build_compaction, count_tok
 from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
+from clew.context.summary_text import clean_summary
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.context_state import SummaryAttempt
@@ -210,16 +211,19 @@ def summarise_by_rules(
     if not plan.dropped:
         return WrittenSummary(text="", author=author, usage=usage)
     # Only the first message of a view can be a summary.
-    gone = plan.dropped[1:] if plan.dropped[0].kind is _SUMMARY else plan.dropped
+    start = 1 if plan.dropped[0].kind is _SUMMARY else 0
+    gone = plan.dropped[start:]
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
-    notes = notes or truncate_middle(view.notes, budget.summary)
+    notes = notes or truncate_middle(clean_summary(view.notes), budget.summary)
     from clew.context.digest.history import History  # noqa: PLC0415 - few sessions ever need it
     from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415 - the same
 
     history = view.memo.get(History)
+    leaving, entries = view.restore_texts(gone), plan.dropped_entries[start:]
     digest = prepare_digest(
-        [*view.archived, *view.restore_texts(gone)],
+        [*view.archived, *leaving] if view.archived else leaving,
+        entries=[*view.archived.ids, *entries] if view.archived else entries,
         staying=[item for item in plan.list_staying(view) if item.kind is not _SUMMARY],
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,

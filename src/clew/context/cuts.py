@@ -6,11 +6,12 @@ missing. Each rule below returns the places it allows; a cut is legal where all 
 Pinned messages and the current request need no rule: they stay on both sides of a cut.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Collection, Sequence
+from itertools import compress, pairwise
+from operator import not_
 
-from clew.context.items import Item, ItemKind
-from clew.core.ids import CallId
+from clew.context.items import Item, ItemKind, Items
+from clew.core.ids import CallId, EntryId
 
 _USER, _TOOL_RESULT = ItemKind.USER, ItemKind.TOOL_RESULT
 
@@ -30,16 +31,16 @@ def legal_cuts(items: Sequence[Item], *, inside_loops: bool = False) -> list[int
 
 def between_steps(items: Sequence[Item]) -> list[int]:
     """Return places where no call waits for its result; a batch of calls is never split."""
-    waiting: set[CallId] = set()
+    waiting: Collection[CallId] = ()
     places = [0]
     for index, item in enumerate(items):
         if item.answers:
-            waiting.difference_update(item.answers)
+            waiting = () if item.answers == waiting else set(waiting).difference(item.answers)
             continue
         if index and not waiting and item.kind is not _TOOL_RESULT:
             places.append(index)
         if item.asks:
-            waiting.update(item.asks)
+            waiting = {*waiting, *item.asks} if waiting else item.asks
     return places if waiting or not items else [*places, len(items)]
 
 
@@ -54,6 +55,18 @@ def outside_signed_loops(items: Sequence[Item]) -> set[int]:
             places.add(index)
         signed = signed or item.is_signed
     return places
+
+
+def split_items(items: Items, dropped: Sequence[EntryId]) -> tuple[Sequence[Item], Sequence[Item]]:
+    """Return the items of the entries that a compaction drops, and the others.
+
+    Most compactions drop the beginning of a view. The items of one entry follow each other.
+    """
+    ids, count = items.ids, len(dropped)
+    if ids[:count] == list(dropped) and ids[count : count + 1] != ids[count - 1 : count]:
+        return items[:count], items[count:]
+    leaves = list(map(frozenset(dropped).__contains__, ids))
+    return list(compress(items, leaves)), list(compress(items, map(not_, leaves)))
 
 
 def find_turn_start(items: Sequence[Item], turns: int = 1) -> int | None:

@@ -23,8 +23,8 @@ from clew.core.ids import EntryId
 RESTORED_HEADING = "## Files being edited, as this session last saw them"
 _SHARE = 8
 """The files take at most this part of what a compaction leaves."""
-_NUMBERED = re.compile(r"\s*(\d+)[\t→](.*)", re.DOTALL)
-_CUT = re.compile(r"\[cut: \d+ more characters\]\Z")
+_NUMBERED = re.compile(r"^[^\S\n]*(\d+)[\t→](.*)", re.MULTILINE)
+_CUT = re.compile(r"\[cut: \d+ more characters\]$", re.MULTILINE)
 _REMINDER = "\n\n<system-reminder>"
 
 
@@ -144,16 +144,17 @@ def _read_whole(step: ToolStep, before: FileVersion | None) -> FileVersion | Non
     """Return the file that a step read from the first to the last line, with line numbers."""
     if not step.answered or step.failed or "limit" in step.arguments:
         return None
-    lines = step.result.split(_REMINDER)[0].rstrip("\n").split("\n")
-    texts: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        found = _NUMBERED.fullmatch(line)
-        if found is None or int(found[1]) != number or _CUT.search(found[2]):
-            return None
-        texts.append(found[2])
+    shown = step.result.partition(_REMINDER)[0].rstrip("\n")
+    first = _NUMBERED.match(shown)
+    if first is None or int(first[1]) != 1:
+        return None
+    lines = _NUMBERED.findall(shown)
+    numbers = [int(number) for number, _ in lines]
+    if numbers != list(range(1, shown.count("\n") + 2)) or _CUT.search(shown):
+        return None
     return FileVersion(
         path=step.path,
-        text="\n".join(texts) + "\n",
+        text="\n".join([line for _, line in lines]) + "\n",
         place=before.place if before is not None else step.place,
         sources=frozenset((step.result_id,)),
     )

@@ -38,12 +38,8 @@ class ItemKind(IntEnum):
     """Only an index: thinking is part of an assistant message."""
 
 
-_USER, _ASSISTANT, _TOOL_RESULT, _SUMMARY, _REASONING = ItemKind
-_KIND_OF_ROLE = {
-    Role.USER: ItemKind.USER,
-    Role.ASSISTANT: ItemKind.ASSISTANT,
-    Role.TOOL: ItemKind.TOOL_RESULT,
-}
+_USER, _ASSISTANT, _TOOL_RESULT, _SUMMARY, _ = ItemKind
+_KIND_OF_ROLE = {Role.USER: _USER, Role.ASSISTANT: _ASSISTANT, Role.TOOL: _TOOL_RESULT}
 
 
 class Item(Struct, frozen=True, gc=False, kw_only=True):
@@ -75,8 +71,7 @@ class Item(Struct, frozen=True, gc=False, kw_only=True):
         """Make an item: analyses and measures the message once."""
         asks: tuple[CallId, ...] = ()
         answers: tuple[CallId, ...] = ()
-        units, thinking = framing.message, 0
-        is_signed = False
+        units, thinking, is_signed = framing.message, 0, False
         for part in message.parts:
             if type(part) is Text:
                 units += meter(part.text)
@@ -129,33 +124,39 @@ class Tally(Struct, gc=False):
 
     def extend(self, items: Iterable[Item], length: int) -> None:
         """Add items; `length` is the length of the sequence before them."""
-        totals, mark = self.totals, self.mark
+        asked, answered, results, summaries, thought = self.totals
+        mark = self.mark
         waiting: Collection[CallId] = self.waiting
         self.outgoing -= length
         for item in items:
             length += 1
-            kind, thinking = item.kind, item.reasoning_units
-            totals[kind] += item.units - thinking
-            totals[_REASONING] += thinking
+            kind, units = item.kind, item.units - item.reasoning_units
+            thought += item.reasoning_units
             if kind is _TOOL_RESULT:
-                if totals[_TOOL_RESULT] >= mark:
-                    mark = totals[_TOOL_RESULT] * _GROWTH
+                results += units
+                if results >= mark:
+                    mark = results * _GROWTH
                     self.marked_at = length
             elif kind is _ASSISTANT:
+                answered += units
                 self.answered_at = length
             elif kind is _USER:
+                asked += units
                 self.turns += 1
-                self.past_reasoning = totals[_REASONING]
+                self.past_reasoning = thought
+            else:
+                summaries += units
             if not item.message.parts:
                 self.outgoing -= 1
             elif kind is not _TOOL_RESULT:
-                asked, waiting = waiting, item.asks
-                if asked or (len(waiting) > 1 and len(waiting) > len(set(waiting))):
+                unanswered, waiting = waiting, item.asks
+                if unanswered or (len(waiting) > 1 and len(waiting) > len(set(waiting))):
                     self.is_matched = False
             elif waiting and item.answers == waiting:
                 waiting = ()
             else:
                 waiting = self._answer(waiting, item.answers)
+        self.totals[:] = asked, answered, results, summaries, thought
         self.mark, self.waiting = mark, frozenset(waiting)
         self.outgoing += length
 
@@ -192,14 +193,13 @@ class _Index(Struct, gc=False):
     def of(cls, items: Sequence[Item]) -> "_Index":
         tally = Tally([0] * len(ItemKind))
         tally.extend(items, 0)
+        outgoing = [item.message for item in items]
+        if tally.outgoing < len(items) or tally.totals[_SUMMARY]:
+            outgoing = [outgoing_message(item) for item in items if item.message.parts]
         return cls(
             ids=[item.entry_id for item in items],
             sums=list(accumulate([item.units for item in items], initial=0)),
-            outgoing=[
-                outgoing_message(item) if item.kind is _SUMMARY else item.message
-                for item in items
-                if item.message.parts
-            ],
+            outgoing=outgoing,
             tally=tally,
         )
 

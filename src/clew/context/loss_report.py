@@ -145,7 +145,11 @@ def count_tokens_after(
     if view.items.past_reasoning or inserted:
         dropped = plan.dropped_ids | ({view.items[0].entry_id} if drops_summary else set())
         items = view.reduce_items(
-            dropped, plan.replaced, entry_id=EntryId(0), summary=summary, inserted=inserted
+            view.items.without(dropped),
+            plan.replaced,
+            entry_id=EntryId(0),
+            summary=summary,
+            inserted=inserted,
         )
         units = replace(view, items=items).units
     else:

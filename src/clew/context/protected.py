@@ -19,6 +19,7 @@ from clew.core.messages import ToolResult
 
 if TYPE_CHECKING:
     # Slow to import, and few sessions have protected content.
+    from clew.context.digest.step_log import StepLog
     from clew.context.digest.tool_steps import ToolStep
 
 _RULE = r"(?s)([\w.*?-]+)\((.+)\)"
@@ -113,10 +114,27 @@ def choose_protected(view: View, rules: Sequence[str], *, room: int) -> Protecte
 def _list_protected(view: View, rules: Sequence[str]) -> "list[ToolStep]":
     if not rules and not view.memo.get(_SkillSearch).finds_any(view.items):
         return []
-    from clew.context.digest.step_log import list_steps  # noqa: PLC0415 - few sessions need it
-
     parsed = [parse_protection(rule) for rule in rules]
-    return [step for step in list_steps(view.items) if _is_protected(step, parsed)]
+    steps = view.memo.get(_ViewSteps).list_steps(view.items)
+    return [step for step in steps if _is_protected(step, parsed)]
+
+
+class _ViewSteps:
+    """The steps of a view that grows: each message is read once."""
+
+    def __init__(self) -> None:
+        self._items = NO_ITEMS
+        self._log: StepLog | None = None
+
+    def list_steps(self, items: Items) -> "list[ToolStep]":
+        """Return the steps of `items`."""
+        from clew.context.digest.step_log import StepLog  # noqa: PLC0415 - few sessions need it
+
+        if self._log is None or not items.continues(self._items):
+            self._items, self._log = NO_ITEMS, StepLog()
+        self._log.extend(items[len(self._items) :])
+        self._items = items
+        return self._log.list_steps()
 
 
 class _SkillSearch:

@@ -4,13 +4,13 @@
 stored: it can always be computed again from the journal.
 """
 
-from collections.abc import Container, Iterable, Sequence
-from itertools import compress
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from clew.context.calibration import convert_tokens, default_for, learn
+from clew.context.cuts import split_items
 from clew.context.estimate import Framing, Meter, system_units, text_units, tool_units
 from clew.context.items import NO_ITEMS, Item, ItemKind, Items, sort_items
 from clew.context.lazy_list import LazyMapping, Memo
@@ -136,8 +136,8 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
 
     def list_conversation(self) -> list[Item]:
         """Return all messages since the last clear, in order and in their original text."""
-        every = [item for item in (*self.archived, *self.items) if item.kind is not _SUMMARY]
-        return sort_items(self.restore_texts(every))
+        items = self.items[1:] if self.items and self.items[0].kind is _SUMMARY else self.items
+        return sort_items(self.restore_texts([*self.archived, *items]))
 
     def restore_texts(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return `items` with the text that they had before they were cleared or shortened."""
@@ -147,17 +147,17 @@ class View(Struct, frozen=True, gc=False, kw_only=True):
 
     def reduce_items(
         self,
-        dropped: Container[EntryId],
+        staying: Iterable[Item],
         replaced: Iterable[Replacement],
         *,
         entry_id: EntryId,
         summary: str,
         inserted: Iterable[Message] = (),
     ) -> Items:
-        """Return the items after the compaction of `entry_id`."""
+        """Return the items after the compaction of `entry_id`, which left those in `staying`."""
         made = [make_summary(self, entry_id, summary)] if summary else []
         made += [self.measure(entry_id, message) for message in inserted]
-        return Items([*made, *_replace_texts(self, self.items.without(dropped), replaced)])
+        return Items([*made, *_replace_texts(self, staying, replaced)])
 
     def apply(self, entry: Entry) -> "View":
         """Return the view after `entry`.
@@ -322,17 +322,17 @@ def _is_credible(usage: Usage, units: int) -> bool:
 
 
 def _compact(view: View, entry_id: EntryId, body: Compacted) -> View:
-    dropped = frozenset(body.dropped)
-    leaves = map(dropped.__contains__, view.items.ids)
-    gone = [item for item in compress(view.items, leaves) if item.kind is not _SUMMARY]
+    gone, staying = split_items(view.items, body.dropped)
+    gone = gone[1:] if gone and gone[0].kind is _SUMMARY else gone
+    originals = _remember(view, body.replaced)
     items = view.reduce_items(
-        dropped, body.replaced, entry_id=entry_id, summary=body.summary, inserted=body.inserted
+        staying, body.replaced, entry_id=entry_id, summary=body.summary, inserted=body.inserted
     )
     return replace(
         view,
         items=items,
         archived=view.archived.extend(view.restore_texts(gone)),
-        originals=_remember(view, body.replaced).without(dropped),
+        originals=originals.without(frozenset(body.dropped)) if originals else originals,
         notes=_notes_after(view, body),
         anchor=None,
         settled=_count_settled(items, body.replaced),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import compress, filterfalse
-from operator import not_
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ from clew.core.entries import Entry
 from clew.core.errors import ConfigError, ContextFull
 from clew.core.ids import EntryId
 from clew.core.text import replace_surrogates
-from clew.dict_messages.message_list import MessageList, read_message_list
+from clew.dict_messages.message_list import MessageList, find_place, read_message_list
 
 M = TypeVar("M")
 Summarizer = Callable[[str], str]
@@ -198,13 +197,18 @@ def _summarise(
 
 
 def _report(given: MessageList[M], view: View, *, strategy: str, why: str) -> FitReport:
-    now = {item.entry_id: item for item in view.items}
-    items, indices = given.view.items, given.indices
-    stays = list(map(now.__contains__, items.ids))
-    left = tuple(compress(indices, map(not_, stays)))
-    places = list(compress(indices, stays))
-    items_now = zip(places, compress(items, stays), strict=True)
-    same = {index for index, item in items_now if now[item.entry_id] is item}
+    before, indices = given.view.items[:], given.indices
+    leaves = [True] * len(before)
+    places: list[int] = []
+    same: set[int] = set()
+    for item in view.items:
+        if item.entry_id != _SUMMARY_ID:
+            place = find_place(item)
+            leaves[place] = False
+            places.append(indices[place])
+            if before[place] is item:
+                same.add(indices[place])
+    left = tuple(compress(indices, leaves))
     cleared = set(places) - same
     if given.slices:
         # A message of which one slice stays and another does not is shortened.

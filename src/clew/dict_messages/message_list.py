@@ -64,7 +64,7 @@ class MessageList(Struct, Generic[M], frozen=True, kw_only=True):
                 continue
             if item is not original[item.entry_id]:
                 shortened[len(kept)] = item.message
-            kept.append(self.slices[self.header - item.entry_id - 1])
+            kept.append(self.slices[self.header + find_place(item)])
         dicts = write_slices(cast("Sequence[Dict]", self.given), kept, shortened)
         written = [self.objects.get(id(one), one) for one in dicts]
         header = len({part.index for part in self.slices[: self.header]})
@@ -151,10 +151,11 @@ def _items(messages: Sequence[Message], model: str | None, measured: Iterable[It
     framing = family_of(model or "").framing
     ids = cast("Sequence[EntryId]", range(_id(0), _id(len(messages)), -1))
     known = {id(item.message): item for item in measured}
+    make = Item.of
     items = [
         replace(known[id(message)], entry_id=entry_id)
         if known and id(message) in known
-        else Item.of(entry_id, message, meter=meter, framing=framing)
+        else make(entry_id, message, meter=meter, framing=framing)
         for entry_id, message in zip(ids, messages, strict=True)
     ]
     if messages and messages[0].text.startswith(SUMMARY_HEADING):
@@ -165,6 +166,11 @@ def _items(messages: Sequence[Message], model: str | None, measured: Iterable[It
 def _id(number: int) -> EntryId:
     """Return a negative id, because ids of journal entries are positive."""
     return EntryId(-1 - number)
+
+
+def find_place(item: Item) -> int:
+    """Return the index of an item of a message list, from which its id was made."""
+    return -1 - item.entry_id
 
 
 def _view(

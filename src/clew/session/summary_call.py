@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import anyio
 
+from clew.context.summary_text import clean_summary
 from clew.core.entries import Charged
 from clew.core.events import CompactionProgress
 from clew.core.usage import Usage
@@ -22,7 +23,7 @@ _PROGRESS_STEP = 400
 async def ask(
     state: SessionState, request: Request, *, why: str = FOREGROUND, after: Notes | None = None
 ) -> Notes:
-    """Send `request` and return the text of the answer.
+    """Send `request` and return the text of the answer, without a draft before it.
 
     Args:
         state: The session.
@@ -62,7 +63,7 @@ async def ask(
             cost = await _charge(state, request.model, usage, finished, why=why)
     spent = after or Notes(text="", usage=Usage())
     return Notes(
-        text="".join(pieces).strip(),
+        text=clean_summary("".join(pieces)),
         author=request.model,
         usage=spent.usage + (usage or Usage()),
         cost=None if cost is None or spent.cost is None else spent.cost + cost,

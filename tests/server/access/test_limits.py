@@ -36,6 +36,7 @@ async def test_a_body_that_is_too_large_is_refused_whether_or_not_its_length_is_
     assert untold == 413
 
 
+@pytest.mark.slow("waits for a time limit")
 @pytest.mark.anyio
 async def test_a_body_that_does_not_arrive_is_refused() -> None:
     async with serve(_options(body_seconds=0.01)) as app:

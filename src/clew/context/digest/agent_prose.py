@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.cleared_results import DELEGATION_TOOLS
+from clew.context.digest.approved_plan import find_quoted_plan
 from clew.context.digest.sentence_cues import Topic, classify_sentence, is_narration
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
@@ -56,8 +57,8 @@ class Prose(Struct, gc=False):
     def sentences(self) -> Sequence[Sentence]:
         """Its sentences and list items that say something."""
         if self._sentences is None:
-            units = list(split_units(self.text)) if _is_long(self.text) else []
-            self._sentences = _classify_sentences(units)
+            is_long = _is_long(self.text)
+            self._sentences = _classify_sentences(list(split_units(self.text))) if is_long else ()
         return self._sentences
 
 
@@ -146,7 +147,6 @@ def _find_thoughts(item: Item) -> Iterator[str]:
 
 _REPORT_END = re.compile(r"^(?:agentId: |<usage>)", re.MULTILINE)
 """Begins what a program adds to a report."""
-_APPROVED_PLAN = "## Approved Plan:"
 _AGENT_OUTPUT, _AGENT_OUTPUT_HEAD = "<task_type>local_agent</task_type>", 400
 
 
@@ -158,7 +158,7 @@ def _find_report(result: ToolResult) -> str:
         return _REPORT_END.split(result.text, maxsplit=1)[0]
     if result.text.find(_AGENT_OUTPUT, 0, _AGENT_OUTPUT_HEAD) >= 0:
         return result.text.partition("<output>")[2]
-    return result.text.partition(_APPROVED_PLAN)[2] if result.name == "ExitPlanMode" else ""
+    return find_quoted_plan(result.text) if result.name == "ExitPlanMode" else ""
 
 
 _NOTIFIED = re.compile(r"<task-notification>.{0,2000}?<result>(.*?)</result>", re.DOTALL)

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,6 +35,8 @@ class CheckOutput(Struct, frozen=True, dict=True):
     step: ToolStep
     is_piped: bool
     """True if the exit code is not that of the checks."""
+    is_filtered: bool = False
+    """True if only a part of the output is known."""
 
     @lazy_property
     def _text(self) -> str:
@@ -93,8 +96,11 @@ class CheckRun(Struct, frozen=True, kw_only=True):
 
     @property
     def fixed(self) -> list[str]:
-        """Tests that failed the time before and do not any more, although others do."""
-        now = self.output.failing
+        """Tests that failed the time before and do not any more, although others do.
+
+        None where only a part of the output is known, such as its end.
+        """
+        now = () if self.output.is_filtered else self.output.failing
         before = self.earlier.failing if self.earlier is not None and now else ()
         return [name for name in before if name not in now]
 
@@ -148,6 +154,7 @@ _CHECK = re.compile(
     + r")(?=\s|$|:)",
     re.IGNORECASE,
 )
+_FILTER = re.compile(r"(?:tail|head|grep|egrep|rg|sed|awk|cut)\b")
 _NARROW = re.compile(
     r"\s(?:-run|-k|-t|--filter|--grep|--tests?|-m|-p)[\s=]|::|_test\.|\.test\.|test_\w+\.py"
 )
@@ -167,7 +174,7 @@ def find_checks(step: ToolStep) -> list[CheckRun]:
     if not checks:
         return []
     is_piped = any(hides for _, hides in checks) or "||" in command or ";" in command
-    output = CheckOutput(step, is_piped)
+    output = CheckOutput(step, is_piped, is_filtered=_is_filtered(step))
     names = [part for part, _ in checks]
     is_quoted = len(names) == 1 or output.outcome is Outcome.FAILED
     if len(names) > 1 and is_quoted:
@@ -176,6 +183,12 @@ def find_checks(step: ToolStep) -> list[CheckRun]:
         CheckRun(command=one_line(name, 300), output=output, is_quoted=is_quoted)
         for name in dict.fromkeys(names)
     ]
+
+
+def _is_filtered(step: ToolStep) -> bool:
+    commands = step.simple_commands
+    after_pipe = (following for (_, piped), (following, _) in pairwise(commands) if piped)
+    return any(_FILTER.match(following) for following in after_pipe)
 
 
 def _blame(names: Sequence[str], output: str) -> list[str]:
@@ -229,14 +242,14 @@ _ERROR_MARK = re.compile(
 _ERROR_BEGINNING = re.compile(r"error(?:\[E\d+\])?:")
 _ERROR_WORD = re.compile(
     r"error|undefined|cannot|expected|unexpected|mismatch|not equal|fatal|panic|missing|invalid"
-    r"|unused|undeclared|not checked|not found|failed",
+    r"|unused|undeclared|not checked|not found|failed|\bgot\b|\bwant\b",
     re.IGNORECASE,
 )
 _COUNT = re.compile(
     r"^.*\b\d+ (?:passed|failed|passing|failing|errors?|issues|problems|tests?)\b.*$", re.MULTILINE
 )
 _GO_OK = re.compile(r"^ok[ \t]+\S+", re.MULTILINE)
-_MOST_DETAIL = 420
+_MOST_DETAIL = 560
 
 
 def quote_failure(output: str) -> str:
@@ -246,7 +259,7 @@ def quote_failure(output: str) -> str:
     errors = list(dict.fromkeys(one_line(line, 200) for line in _find_errors(output)))
     errors = [line for line in errors if not line.endswith("ERROR task failed")] or errors
     errors.sort(key=lambda line: _ERROR_WORD.search(line) is None)
-    parts += errors[: 2 if names else 4]
+    parts += errors[: 3 if names else 4]
     counts = _COUNT.findall(output)
     parts += [one_line(counts[-1], 120)] if counts else []
     told = "; ".join(dict.fromkeys(part for part in parts if part))

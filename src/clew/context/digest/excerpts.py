@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import TypeAlias
 
@@ -93,6 +94,8 @@ class Excerpts:
         """Rank the lines of `stretch` that are not in `known` and that `told` does not contain."""
         self._stretch = stretch
         self._groups: dict[int, tuple[str, str]] = {}
+        self._finder: tuple[str, Callable[[str], bool]] | None = None
+        """The last text that `choose` was told, and what finds lines in it."""
         ranked = _rank_lines(_collect_lines(stretch, known))
         is_told = _make_finder(told, lines=len(ranked))
         self._ranked = [line for line in ranked if not is_told(line[0])]
@@ -109,7 +112,7 @@ class Excerpts:
         long: list[_Candidate] = []
         spare: dict[str, _Candidate] = {}
         room = max_chars - len(_PATHS_HEADING) - 1
-        is_told = _make_finder(told, lines=len(self._ranked))
+        is_told = self._find_in(told)
         for text, found in chain(self._ranked, spare.items()):
             cost = len(text) + 1
             if cost > room:
@@ -141,6 +144,12 @@ class Excerpts:
         for (subject, _), lines in sorted(chosen.items(), key=lambda pair: max(pair[1])):
             written += self._write_group(subject, lines)
         return written
+
+    def _find_in(self, told: str) -> Callable[[str], bool]:
+        """Return a function that tells whether `told` contains a line of this object."""
+        if self._finder is None or self._finder[0] != told:
+            self._finder = told, cache(_make_finder(told, lines=len(self._ranked)))
+        return self._finder[1]
 
     def _complete_lines(
         self, long: Sequence[_Candidate], chosen: _Groups, room: int, *, cut: bool

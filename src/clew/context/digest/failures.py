@@ -59,12 +59,15 @@ def list_failures(
 
     Of several failures with the same error only the newest is listed.
     """
+    ran = list(ran)
+    if not ran:
+        return []
     told = {(run.entry_id, run.place, run.command) for run in latest}
     places = {id(step): place for place, step in enumerate(steps)}
     worked: dict[str, _Run] = {}
     seen: set[str] = set()
     found: list[Failure] = []
-    for step, checks in reversed(list(ran)):
+    for step, checks in reversed(ran):
         for run in _list_runs(step, checks, places[id(step)]):
             if not run.failed:
                 worked[run.family] = run

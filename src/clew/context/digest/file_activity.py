@@ -34,19 +34,20 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
 
     Their paths are relative to `root` where they are inside.
     """
-    files: dict[str, FileActivity] = {}
+    files = _Files()
+    folder = f"{root}/" if root else ""
     for step in steps:
         if step.failed or not step.answered:
             continue
         for change in step.edits:
-            file = _find(files, shorten_path(change.path, root))
+            file = files[change.path.removeprefix(folder)]
             file.created = file.created or (change.kind == "write" and not file.reads + file.edits)
             file.deleted = change.kind == "delete"
             file.edits += change.kind != "delete"
             file.changed_at, file.entry_id = step.place, step.entry_id
         path, lines = step.file_read
         if path:
-            file = _find(files, shorten_path(path, root))
+            file = files[path.removeprefix(folder)]
             file.reads, file.lines, file.read_at = file.reads + 1, lines, step.place
             file.entry_id = file.entry_id if file.edits else step.entry_id
     return list(files.values())
@@ -57,11 +58,12 @@ def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
     return chain.from_iterable([step.paths for step in steps])
 
 
-def _find(files: dict[str, FileActivity], path: str) -> FileActivity:
-    file = files.get(path)
-    if file is None:
-        file = files[path] = FileActivity(path=path)
-    return file
+class _Files(dict[str, FileActivity]):
+    """Files by their paths; one that is new is added."""
+
+    def __missing__(self, path: str) -> FileActivity:
+        self[path] = file = FileActivity(path=path)
+        return file
 
 
 _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")

@@ -124,8 +124,10 @@ def fit_statements(
     for shares in (_SHARES, dict.fromkeys(Topic, 1.0)):
         rooms = {topic: int(max_chars * share) for topic, share in shares.items()}
         for said in ranked:
+            if said.order in chosen:
+                continue
             cost = _measure(said, written)
-            if said.order in chosen or cost > min(left, rooms[said.topic]):
+            if cost > min(left, rooms[said.topic]):
                 continue
             if said.text.rstrip("…") in told:
                 continue
@@ -179,12 +181,10 @@ def _drop_similar(statements: Iterable[Statement]) -> list[Statement]:
     return kept
 
 
-def _are_similar(words: frozenset[str], others: frozenset[str]) -> bool:
-    smaller, larger = sorted((len(words), len(others)))
-    if smaller < _SIMILAR * larger:
-        return False
-    shared = len(words & others)
-    return shared >= _SIMILAR * (smaller + larger - shared)
+def _are_similar(words: frozenset[str], newer: frozenset[str]) -> bool:
+    """Return whether `newer` has most of `words`, or more than half of all words are in both."""
+    shared = len(words & newer)
+    return shared >= min(_TOLD * len(words), _SIMILAR * (len(words) + len(newer) - shared))
 
 
 def _heading_key(topic: Topic) -> tuple[Topic, EntryId, str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from clew.context.digest.pull_request_text import quote_pull_request, read_pull_request
 from clew.context.digest.shell_commands import split_words
 from clew.context.digest.tool_steps import FileEdit, ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
@@ -25,6 +26,9 @@ class Commit:
     """Files that were changed in the conversation and are in it, as far as that is known."""
 
 
+_NO_HEAD = (NO_ENTRY, "")
+
+
 @dataclass(slots=True, kw_only=True)
 class GitState:
     """What is known about the repository after the last step."""
@@ -38,6 +42,11 @@ class GitState:
     failed_push: str = ""
     """The output of a push that failed after the last successful one."""
     pull_requests: list[str] = field(default_factory=list)
+    descriptions: dict[str, tuple[EntryId, str]] = field(default_factory=dict)
+    """What the pull requests and issues say that were looked at, by kind and number."""
+    head: tuple[EntryId, str] = _NO_HEAD
+    """The newest commit of the branch as `git log` last showed it, and the entry with that output;
+    empty after a commit, a reset or a switch, which make it out of date."""
     events: list[tuple[EntryId, str]] = field(default_factory=list)
     """Merges, rebases, resets and the like, with their commands, oldest first."""
     uncommitted: dict[str, None] = field(default_factory=dict)
@@ -46,6 +55,8 @@ class GitState:
     """Changed files of each `git stash` that was not seen to be restored."""
     undone: dict[str, int] = field(default_factory=dict)
     """Files whose changes `git` discarded, with the place of that step."""
+    untracked: list[str] = field(default_factory=list)
+    """Files and folders that `git status` last showed as untracked."""
     tracking: str = ""
     """What `git status` said last about the remote branch, quoted."""
     staged: list[str] = field(default_factory=list)
@@ -57,10 +68,16 @@ class GitState:
 
 
 _COMMITTED = re.compile(r"^\[([^\s\]]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
-_SWITCHED = re.compile(r"^Switched to (?:a new )?branch '([^']+)'|^On branch (\S+)", re.MULTILINE)
+_SWITCHED = re.compile(
+    r"(?:^Switched to (?:a new )?branch '|^On branch |\bWIP on (?!\())([^\s':]+)", re.MULTILINE
+)
 _TRACKING = re.compile(r"^Your branch (?:is|and) [^\n]*", re.MULTILINE)
+_UNTRACKED = re.compile(r"^(?:\t| {2,8})(?!\()(\S.*)$", re.MULTILINE)
+_UNTRACKED_SHORT = re.compile(r"^\?\? (.+)$", re.MULTILINE)
+_SHORT_BRANCH = re.compile(r"## ([\w/+@#-][\w./+@#-]*?)(?:\.{3}|\s|$)")
 _PULL_REQUEST = re.compile(r"https://\S+/(?:pull|merge_requests|pullrequests)/\d+")
 _BRANCH = re.compile(r"^[\w./+@#-]+$")
+_CURRENT_BRANCH = re.compile(r"^\* ([\w./+@#-]+)(?:\s|$)", re.MULTILINE)
 _CONFLICT = re.compile(r"^CONFLICT \([^)\n]*\): (?:Merge conflict in )?(\S+)", re.MULTILINE)
 _ANCESTOR = re.compile(r"(?:HEAD|@)(?:~(\d+)|([~^]*))")
 _COMBINES = frozenset({"merge", "rebase", "cherry-pick", "revert", "pull", "stash", "am"})
@@ -69,6 +86,11 @@ _HISTORY = frozenset(
     {"merge", "rebase", "reset", "revert", "cherry-pick", "stash", "tag", "worktree"}
 )
 _LISTS = re.compile(r"\b(?:list|show|-l|--list|--help|-h)\b")
+_LOG_LINE = re.compile(r"[0-9a-f]{7,40} \S.*")
+_SELECTS = re.compile(r"--(?:all|grep|author|reverse|skip|before|until|remotes|branches|tags)\b")
+"""Options with which the first line of a log need not be the newest commit of the branch."""
+_LEFT_PROJECT = "Shell cwd was reset to"
+"""Printed after a command that went to a folder outside of the project."""
 
 
 def follow_repository(steps: Iterable[ToolStep]) -> GitState:
@@ -94,7 +116,7 @@ def _follow_command(state: GitState, step: ToolStep) -> None:
     elsewhere = False
     for simple, _ in step.simple_commands:
         if simple.startswith("cd "):
-            elsewhere = is_temporary(simple[3:].strip("'\" "))
+            elsewhere = is_temporary(simple[3:].strip("'\" ")) or _LEFT_PROJECT in output
         if elsewhere:
             continue
         words = split_words(simple) if simple.startswith(("git ", "gh ")) else []
@@ -102,10 +124,24 @@ def _follow_command(state: GitState, step: ToolStep) -> None:
             words = _skip_options(words[1:])
             if words:
                 _follow_git(state, step, words)
-        elif words[:3] == ["gh", "pr", "create"] and not step.failed:
-            state.pull_requests += _PULL_REQUEST.findall(output)
-        elif words[:3] == ["gh", "pr", "merge"] and not step.failed:
-            state.events.append((step.result_id, " ".join(words)))
+        elif words and not step.failed:
+            _follow_gh(state, step, words[1:])
+
+
+def _follow_gh(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
+    match words:
+        case ["pr", "create", *_]:
+            state.pull_requests += _PULL_REQUEST.findall(step.output)
+        case ["pr", "merge", *_]:
+            state.events.append((step.result_id, f"gh {' '.join(words)}"))
+        case ["pr" | "issue" as kind, "view", *_]:
+            shown = read_pull_request(step.output)
+            if shown is not None:
+                what = "pull request" if kind == "pr" else "issue"
+                name = f"{what} {shown.number}" if shown.number else what
+                state.descriptions[name] = (step.result_id, quote_pull_request(shown))
+        case _:
+            pass
 
 
 def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
@@ -121,9 +157,10 @@ def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
         _follow_checkout(state, step, words)
     elif verb == "status" and not step.failed:
         _follow_status(state, step)
-    elif verb == "branch" and rest == ["--show-current"] and not step.failed:
-        name = step.output.strip().splitlines()[:1]
-        state.branch = name[0] if name and _BRANCH.match(name[0]) else state.branch
+    elif verb == "log" and not step.failed:
+        _follow_log(state, step, rest)
+    elif verb in {"branch", "rev-parse"} and not step.failed:
+        _follow_branch(state, step, rest)
     elif verb in _HISTORY and not _LISTS.search(" ".join(rest)):
         several = len(step.simple_commands) > 1
         failed = " (in a command that failed)" if several else " (failed)"
@@ -166,6 +203,7 @@ def _add_commits(
     for branch, short, subject in _COMMITTED.findall(step.output):
         if short in {commit.hash for commit in state.commits}:
             continue
+        state.head = _NO_HEAD
         if amended and state.commits:
             paths = [*state.commits.pop().paths, *paths]
             state.pushed = min(state.pushed, len(state.commits))
@@ -192,6 +230,7 @@ def _follow_history(state: GitState, step: ToolStep, verb: str, rest: Sequence[s
 
 
 def _follow_reset(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    state.head = _NO_HEAD
     target = next((word for word in rest if not word.startswith("-")), "HEAD")
     kept = _count_kept(state.commits, target)
     for commit in state.commits[kept:]:
@@ -212,7 +251,28 @@ def _count_kept(commits: Sequence[Commit], target: str) -> int:
     return next(same, len(commits) - 1) + 1
 
 
+def _follow_branch(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    """Note the branch that `git branch` or `git rev-parse` named."""
+    if rest in (["--show-current"], ["--abbrev-ref", "HEAD"]):
+        name = step.output.strip().splitlines()[:1]
+        state.branch = name[0] if name and _BRANCH.match(name[0]) else state.branch
+    elif current := _CURRENT_BRANCH.search(step.output):
+        state.branch = current.group(1)
+
+
+def _follow_log(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    """Note the newest commit of the branch, if the output begins with it."""
+    programs = [simple for simple, _ in step.simple_commands if not simple.startswith("cd ")]
+    is_first = programs[0].startswith("git ") and " log" in programs[0]
+    is_branch = all(word.startswith("-") or word.endswith("..HEAD") for word in rest)
+    if is_first and is_branch and not _SELECTS.search(" ".join(rest)):
+        newest = _LOG_LINE.match(step.output)
+        state.head = (step.result_id, newest.group()) if newest else state.head
+
+
 def _follow_stash(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
+    found = _SWITCHED.search(step.output)
+    state.branch = found.group(1) if found else state.branch
     if rest[:1] in (["pop"], ["apply"]) and state.stashes:
         state.uncommitted.update(dict.fromkeys(state.stashes[-1]))
     if rest[:1] in (["pop"], ["drop"]) and state.stashes:
@@ -241,7 +301,7 @@ def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> N
     switched = _SWITCHED.search(step.output)
     created = {"-b", "-B", "-c", "-C"}.intersection(rest)
     if switched:
-        state.branch = switched.group(1) or switched.group(2)
+        state.branch, state.head = switched.group(1), _NO_HEAD
     elif created:
         after = rest[rest.index(next(iter(created))) + 1 :]
         state.branch = after[0] if after else state.branch
@@ -254,13 +314,14 @@ def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> N
 
 
 def _follow_status(state: GitState, step: ToolStep) -> None:
-    found = _SWITCHED.search(step.output)
-    if found:
-        state.branch = found.group(1) or found.group(2)
+    found = _SWITCHED.search(step.output) or _SHORT_BRANCH.match(step.output)
+    state.branch = found.group(1) if found else state.branch
     tracking = _TRACKING.search(step.output)
     if tracking:
         cited = f" (#{step.result_id})" if step.result_id > 0 else ""
         state.tracking = f"{tracking.group()}{cited}"
+    state.untracked = _UNTRACKED.findall(step.output.partition("Untracked files:")[2])
+    state.untracked += _UNTRACKED_SHORT.findall(step.output)
     if "nothing to commit, working tree clean" in step.output:
         state.uncommitted.clear()
 

@@ -12,7 +12,13 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from clew.context.digest.agent_prose import ItemProse, read_prose
-from clew.context.digest.passages import CALLED, Passage, collect_names, read_passages
+from clew.context.digest.passages import (
+    CALLED,
+    Passage,
+    collect_names,
+    has_windows_path,
+    read_passages,
+)
 from clew.context.digest.state_ledger import StateLog
 from clew.context.digest.turn_ledger import TurnLog
 from clew.context.items import Item, Items
@@ -55,7 +61,7 @@ class History:
             return
         if conversation[: len(self._items)] != self._items:
             self._items, self.turns, self.state = [], TurnLog(), StateLog()
-        self._read(conversation[len(self._items) :])
+        self._read(conversation[len(self._items) :] if self._items else conversation)
         self._items, self._sources = conversation, None
 
     def _read(self, new: Sequence[Item]) -> None:
@@ -73,8 +79,8 @@ class History:
 
     def collect_names(self, parts: Sequence[str]) -> set[str]:
         """Return the names in the lines of a digest; parts of the last one are not read again."""
-        if any("\\" in part for part in parts):
-            # What a backslash means depends on all of the text.
+        if any(map(has_windows_path, parts)):
+            # Then no backslash begins an escape, in other parts neither.
             return collect_names("\n".join(parts))
         known = self._names
         self._names = {
@@ -110,7 +116,7 @@ def _drop_beginning(texts: "Sequence[ItemText]", items: Sequence[Item]) -> "list
     first = items[0] if items else None
     start = next((place for place, text in enumerate(texts) if text.item is first), len(texts))
     kept = [text.item for text in texts[start:]]
-    return list(texts[start:]) if kept == items[: len(kept)] else []
+    return list(texts[start:]) if kept == list(items[: len(kept)]) else []
 
 
 class ItemText(Struct, gc=False):
@@ -120,8 +126,8 @@ class ItemText(Struct, gc=False):
     passages: list[Passage] | None = None
     labels: Sequence[str | None] = ()
     """What its results were labelled with, which depends on the calls that are read before it."""
-    calls: Sequence[tuple[CallId, str]] = ()
-    """The labels of its calls."""
+    calls: Sequence[Passage] = ()
+    """The passages of its calls, which have their labels."""
     prose: ItemProse | None = None
 
     def make_passages(self, shown_by: dict[CallId, str]) -> list[Passage]:
@@ -130,7 +136,7 @@ class ItemText(Struct, gc=False):
         self.labels = list(map(shown_by.get, item.answers)) if item.answers else ()
         self.passages = made = read_passages(item, shown_by)
         if item.asks:
-            self.calls = [(one.call_id, one.label) for one in made if one.source == CALLED]
+            self.calls = [one for one in made if one.source == CALLED]
         return made
 
     def read_prose(self) -> ItemProse:
@@ -147,12 +153,11 @@ def join_passages(texts: Iterable[ItemText]) -> list[Passage]:
     found: list[Passage] = []
     shown_by: dict[CallId, str] = {}
     for text in texts:
-        known = text.passages
-        answers = text.item.answers
-        if known is None or (answers and list(map(shown_by.get, answers)) != text.labels):
+        known, labels = text.passages, text.labels
+        if known is None or (labels and list(map(shown_by.get, text.item.answers)) != labels):
             found += text.make_passages(shown_by)
             continue
         found += known
-        for call_id, label in text.calls:
-            shown_by[call_id] = label  # noqa: PERF403 - faster for one call
+        for call in text.calls:
+            shown_by[call.call_id] = call.label
     return found

@@ -87,15 +87,16 @@ class NameIndex:
                 if is_call and name not in called:
                     called[name] = age
 
-        def rank(name: str) -> float:
-            score = -_RECENCY * recency[name]
-            score -= _CALL_RECENCY * called.get(name, _NEVER_CALLED)
-            score += _OFTEN * math.log1p(count[name])
-            return -(score + (_FILE if "." in name else 0.0))
-
-        listed = [name for name in count if name in called or not name.isdecimal()]
-        self._ranked = sorted(filter(_is_marked, listed), key=rank)
-        self.chars = sum(len(name) + 2 for name in self._ranked)
+        ranks = {
+            name: _RECENCY * recency[name]
+            + _CALL_RECENCY * called.get(name, _NEVER_CALLED)
+            - _OFTEN * math.log1p(times)
+            - (_FILE if "." in name else 0.0)
+            for name, times in count.items()
+            if _is_marked(name) and (name in called or not name.isdecimal())
+        }
+        self._ranked = sorted(ranks, key=ranks.__getitem__)
+        self.chars = sum(map(len, self._ranked)) + 2 * len(self._ranked)
         """What all of them take, joined with a comma and a space."""
 
     def choose(self, *, max_chars: int, known: Container[str] = ()) -> list[str]:

@@ -93,7 +93,7 @@ class Passage(Struct, kw_only=True, gc=False):
             last = self.text[self.text.rfind("\n", 0, -1) + 1 :]
             if strip_line_number(last) not in known:
                 return False
-        return known.issuperset(self.line_texts)
+        return known.issuperset(self.known_texts or self.line_texts)
 
     @property
     def names(self) -> Mapping[str, int]:
@@ -108,9 +108,13 @@ _NO_NAMES: Mapping[str, int] = {}
 
 
 def _split_line_texts(text: str) -> list[str]:
-    stripped = [raw.strip() for raw in text.split("\n") if len(raw) >= LEAST_LINE]
-    lines = [strip_line_number(line) if line[:1].isdigit() else line for line in stripped]
-    return [line for line in lines if len(line) >= LEAST_LINE]
+    least = LEAST_LINE
+    rows = text.split("\n")
+    lines = [line for raw in rows if len(raw) >= least and len(line := raw.strip()) >= least]
+    numbered = [line for line in lines if line[0].isdigit()]
+    if not numbered:
+        return lines
+    return [line for line in map(strip_line_number, lines) if len(line) >= least]
 
 
 def _split_lines(text: str) -> list[Line]:
@@ -156,7 +160,11 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> list[Passage]:
             source = _classify_tool(name)
             found.append(
                 Passage(
-                    entry_id=entry_id, label=label, source=source, text=part.text, call_id=call_id
+                    entry_id=entry_id,
+                    label=label,
+                    source=source,
+                    text=strip_wrapping(part.text),
+                    call_id=call_id,
                 )
             )
         elif type(part) is ToolCall:
@@ -165,6 +173,20 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> list[Passage]:
             role = str(item.message.role)
             found.append(Passage(entry_id=entry_id, label=role, source=SPOKEN, text=part.text))
     return found
+
+
+_OUTPUT_HEADING = re.compile(
+    r"\A(?:Command: .*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
+)
+_REMINDER_TAG = "<system-reminder>"
+_REMINDER = re.compile(rf"\s*{_REMINDER_TAG}.*?</system-reminder>", re.DOTALL)
+
+
+def strip_wrapping(result: str) -> str:
+    """Return a tool result without the header and the reminders that a program puts around it."""
+    if result.startswith(("Chunk ID:", "Command: ")):
+        result = _OUTPUT_HEADING.sub("", result, count=1)
+    return _REMINDER.sub("", result) if _REMINDER_TAG in result else result
 
 
 def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:
@@ -187,7 +209,7 @@ def _name_subject(strings: Sequence[str]) -> str:
     """Return what a call is about: the end of a path, or the first line of its first string."""
     line = strings[0].strip().partition("\n")[0] if strings else ""
     if is_path(line):
-        return "/".join(line.split("/")[-_PATH_PARTS:])
+        return "/".join(line.rsplit("/", _PATH_PARTS)[-_PATH_PARTS:])
     return truncate(line, _MOST_SUBJECT)
 
 
@@ -222,10 +244,9 @@ def _list_strings(value: object) -> list[str]:
     """Return the strings in a JSON value, in order."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
     found: list[str] = []
-    for inner in value if isinstance(value, list) else ():
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for inner in held:
         if isinstance(inner, str):
             found.append(inner)
         else:
@@ -293,11 +314,16 @@ def _blank_escapes(text: str) -> str:
 
     Where a path of Windows has single backslashes, they are not escapes.
     """
-    if "\\" not in text or _WINDOWS_PATH.search(text):
+    if "\\" not in text or has_windows_path(text):
         return text
     for escape in ("\\\\", "\\n", "\\t", "\\r"):
         text = text.replace(escape, "  ")
     return text
+
+
+def has_windows_path(text: str) -> bool:
+    """Return whether a text has a path of Windows with single backslashes."""
+    return ":\\" in text and _WINDOWS_PATH.search(text) is not None
 
 
 def _split_tokens(text: str) -> list[bytes]:

@@ -3,7 +3,8 @@
 A conversation without tools has no files, checks or identifiers to list. Later questions are
 usually about names, dates, numbers and details, whenever they were said. So messages are chosen
 by what they say per character: for the rare words that they add to those already chosen.
-Greetings, thanks and repetitions add few, so they leave first.
+Greetings, thanks and repetitions add few, so they leave first. Whole messages come before parts
+of longer ones, and the answer that ends a turn before what the model says on the way to it.
 """
 
 import math
@@ -35,13 +36,17 @@ _PARTICULAR = 3.0
 """Weight of a number or a name, relative to another word."""
 _REPEATED = 0.3
 """What is left of the value of a word each time it was chosen already."""
-_USER_WEIGHT = 1.3
-"""The user's words tell what only the user knows."""
-_RECENCY = 0.3
-"""How fast the worth of a remark falls with the characters after it, in lengths of the digest:
-slowly, because questions return to what was said long ago."""
-_NARRATION = 0.5
-"""Weight of what the model announces; it tells later what came of it."""
+_AGING, _USER_AGING = 0.3, 0.1
+"""How fast the worth of a remark falls with the characters after it: slowly, because questions
+return to what was said long ago. What the user told stays true for longer than what the model
+reports, which the work that follows replaces."""
+_REACH = 1 / 3
+"""Distance from which on it falls, in lengths of the digest."""
+_INTERIM = 0.6
+"""Weight of what the model says before the answer that ends its turn, which tells the outcome."""
+_PART = 0.3
+"""Weight of a part of a message, relative to a whole one: the densest part of a long message
+would otherwise take the room of several that can be read in full."""
 _LEAST_PART = 160
 """Characters; in less room no message is quoted in parts."""
 _GAP, _GAP_CHARS = "…", 3
@@ -60,6 +65,8 @@ class Remark:
     """The position of its message among those of the conversation."""
     part: int = 0
     """Its number among the parts of its message, from 1; 0 if it is the whole."""
+    is_interim: bool = False
+    """True if an answer of the model follows it, before the user's next message."""
 
     @lazy_property
     def head(self) -> str:
@@ -103,7 +110,21 @@ def list_remarks(items: Sequence[Item]) -> list[Remark]:
         for role, text in said:
             if text:
                 found.append(Remark(item.entry_id, role, text, len(found)))
+    _mark_interim(found)
     return found
+
+
+def _mark_interim(remarks: list[Remark]) -> None:
+    """Mark what the model said in a turn before its last remark that is not an announcement."""
+    is_answered = False
+    for place in range(len(remarks) - 1, -1, -1):
+        one = remarks[place]
+        if one.role == "user":
+            is_answered = False
+        elif is_answered:
+            remarks[place] = replace(one, is_interim=one.entry_id != NO_ENTRY)
+        else:
+            is_answered = "\n" in one.text or not is_narration(one.text)
 
 
 def _read_digest(text: str) -> Iterator[tuple[str, str]]:
@@ -148,7 +169,7 @@ class _Scale:
         self, remarks: Sequence[Remark], rarity: Mapping[str, float], *, max_chars: int
     ) -> None:
         self._rarity = rarity
-        self._reach = max(1, max_chars)
+        self._reach = max(1, max_chars * _REACH)
         self._distances = dict(_measure_distances(remarks))
         self._said: Counter[str] = Counter()
         self._words: dict[tuple[int, int], Mapping[str, float]] = {}
@@ -159,12 +180,13 @@ class _Scale:
         self._said.update(remark.words.keys())
 
     def weigh(self, remark: Remark) -> float:
-        """Return how much a remark adds for its length; newer ones weigh more."""
-        age = math.pow(1 + self._distances[remark.place] / self._reach, _RECENCY)
+        """Return how much a remark adds for its length; newer and whole ones weigh more."""
+        aging = _USER_AGING if remark.role == "user" else _AGING
+        age = math.pow(1 + self._distances[remark.place] / self._reach, aging)
         worth = self._measure_words(remark) / age / remark.chars
-        if remark.role == "user":
-            return worth * _USER_WEIGHT
-        return worth * _NARRATION if is_narration(remark.text) else worth
+        if remark.is_interim:
+            worth *= _INTERIM
+        return worth * _PART if remark.part else worth
 
     def _measure_words(self, remark: Remark) -> float:
         key = remark.place, remark.part

@@ -7,11 +7,13 @@ does not need goes to the excerpts.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import chain
 
 from msgspec import Struct
 
+from clew.context.digest.approved_plan import ApprovedPlan, quote_plan
+from clew.context.digest.earlier_summary import EarlierSummary, quote_summary
 from clew.context.digest.excerpts import LEAST_PART, Excerpts
 from clew.context.digest.findings import (
     drop_told,
@@ -31,13 +33,17 @@ from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 from clew.core.text import pluralize
 
+_EARLIER, _MOST_EARLIER = 0.2, 8_000
+"""Half of it beside notes, whose author has read the earlier summary."""
+_PLAN, _MOST_PLAN = 0.14, 4_000
+_LATER_REQUESTS = 2
+"""After more of them an approved plan is taken to be done."""
 _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_BESIDE_NOTES, _MOST_BESIDE_NOTES = 0.4, 3_750
-"""Share and characters of findings, and of conclusions, beside the notes of a model, which tell
-many of them already."""
+_MOST_BESIDE_NOTES = 5_000
+"""Characters of findings beside the notes of a model, which tell many of them already."""
 _TURNS = 0.34
 _FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the third; where words are
@@ -51,6 +57,8 @@ _MOST_NAMES_CHARS = 3_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
 _TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
+_EARLIER_HEADING = "Summary of what was before"
+_PLAN_HEADING = "Plan that the user approved"
 _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
@@ -71,8 +79,9 @@ class Digest(Struct, frozen=True, kw_only=True):
 
 
 def prepare_digest(  # noqa: PLR0913 - what a digest depends on
-    items: list[Item],
+    items: Sequence[Item],
     *,
+    entries: Sequence[EntryId] | None = None,
     staying: Sequence[Item] = (),
     previous: str = "",
     beside: tuple[str, str] = ("", ""),
@@ -84,6 +93,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
 
     Args:
         items: The messages that leave, or left, the view.
+        entries: Their entries, if a list of them is there already.
         staying: The messages that stay; their text is not quoted again.
         previous: An earlier digest, if the messages that it stands for are gone.
         beside: The notes of a model that precede the digest, and files that follow it; empty
@@ -96,16 +106,23 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
     whole = sort_items([*items, *staying]) if conversation is None else conversation
     if previous:
         earlier = Item.of(EntryId(0), assistant(previous.replace(requests, "", 1)))
-        items, whole = [earlier, *items], [earlier, *whole]
+        items, whole, entries = [earlier, *items], [earlier, *whole], None
+    head = _write_head([item.entry_id for item in items] if entries is None else entries)
     chars_per_unit = _chars_per_unit(items)
     if requests or any(item.asks for item in whole):
         history = history or History()
         history.follow(whole)
         write = _prepare_work(
-            items, history, staying, earlier=requests, beside=beside, keep_words=keep_words
+            items,
+            history,
+            staying,
+            head=head,
+            earlier=requests,
+            beside=beside,
+            keep_words=keep_words,
         )
     else:
-        write = _prepare_talk(items, keep_words=keep_words)
+        write = _prepare_talk(items, head, keep_words=keep_words)
     return Digest(write_chars=write, chars_per_unit=chars_per_unit)
 
 
@@ -115,11 +132,13 @@ def _fit(write: Callable[[int], str], max_units: int, meter: Meter, chars: int) 
     for _ in range(_ROUNDS):
         text = write(chars)
         units = meter(text)
+        is_all = len(text) < min(0.9 * chars, chars - LEAST_PART)
         if units <= max_units:
             best = max(best, text, key=len)
-            if units >= _FULL * max_units or len(text) < min(0.9 * chars, chars - LEAST_PART):
+            if units >= _FULL * max_units or is_all:
                 return best
-        chars = int(chars * 0.98 * max_units / max(1, units))
+        # Where all that there is to say takes too much, only its own length can be scaled.
+        chars = int((len(text) if is_all else chars) * 0.98 * max_units / max(1, units))
     while not best and chars > 0:
         text = write(chars)
         best = text if meter(text) <= max_units else ""
@@ -132,11 +151,12 @@ def _chars_per_unit(items: Sequence[Item]) -> float:
     return max(1.0, len(sample) / max(1, text_units(sample)))
 
 
-def _prepare_work(
+def _prepare_work(  # noqa: PLR0913 - the same
     items: Sequence[Item],
     history: History,
     staying: Sequence[Item],
     *,
+    head: str,
     earlier: str,
     beside: tuple[str, str],
     keep_words: bool,
@@ -156,9 +176,9 @@ def _prepare_work(
     findings = rank_statements([text.prose or text.read_prose() for text in leaving])
     if beside[0]:
         findings = drop_told(findings, beside[0])
-    head = _write_head(items)
-    told_share = _BESIDE_NOTES if beside[0] else 1.0
-    most_findings = _MOST_BESIDE_NOTES if beside[0] else _MOST_FINDINGS
+    summary = history.turns.summary
+    summary = None if summary is not None and summary.entry_id in visible else summary
+    plan = _find_current_plan(state.plan, turns, visible)
     most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
 
     def list_known(lines: Sequence[str]) -> set[str]:
@@ -166,10 +186,12 @@ def _prepare_work(
 
     def write(max_chars: int) -> str:
         lines = [head[: max(0, max_chars)]]
-        room = max_chars - len(lines[0])
-        lines += _write_turns(turns, earlier, room, told=told_share, most_words=most_words)
+        lines += _write_earlier(summary, max_chars - len(lines[0]), notes=beside[0])
         room = max_chars - _measure(lines)
-        for_findings = int(min(told_share * room * _FINDINGS, most_findings))
+        lines += _write_turns(turns, earlier, room, most_words=most_words)
+        lines += _write_plan(plan, max_chars - _measure(lines))
+        room = max_chars - _measure(lines)
+        for_findings = _limit_findings(room, notes=beside[0])
         said = "\n".join(lines)
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
@@ -177,6 +199,39 @@ def _prepare_work(
         return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write
+
+
+def _limit_findings(room: int, *, notes: str) -> int:
+    """Return the characters that findings may take."""
+    return int(min(room * _FINDINGS, _MOST_BESIDE_NOTES if notes else _MOST_FINDINGS))
+
+
+def _write_earlier(summary: EarlierSummary | None, room: int, *, notes: str) -> list[str]:
+    """Write the summary with which another program began the conversation."""
+    if summary is None:
+        return []
+    cited = f" (#{summary.entry_id})" if summary.entry_id > 0 else ""
+    most = min(int(room * _EARLIER), _MOST_EARLIER) // (2 if notes else 1)
+    text = quote_summary(summary.text, max_chars=most, told=notes)
+    return [f"\n{_EARLIER_HEADING}{cited}, by the agent:", text] if text else []
+
+
+def _find_current_plan(
+    plan: ApprovedPlan | None, turns: Sequence[Turn], visible: Container[EntryId]
+) -> ApprovedPlan | None:
+    """Return the plan, unless it can be seen or the user has asked for other things since."""
+    if plan is None or plan.entry_id in visible:
+        return None
+    later = sum(turn.entry_id > plan.entry_id for turn in turns)
+    return plan if later <= _LATER_REQUESTS else None
+
+
+def _write_plan(plan: ApprovedPlan | None, room: int) -> list[str]:
+    if plan is None:
+        return []
+    cited = f" (#{plan.entry_id})" if plan.entry_id > 0 else ""
+    text = quote_plan(plan.text, max_chars=min(int(room * _PLAN), _MOST_PLAN))
+    return [f"\n{_PLAN_HEADING}{cited}:", text] if text else []
 
 
 def _write_details(
@@ -211,9 +266,8 @@ def _add_excerpts(text: str, quoted: Sequence[str]) -> str:
     return "\n".join([text, f"\n{_EXCERPTS_HEADING}", *quoted]) if quoted else text
 
 
-def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int], str]:
+def _prepare_talk(items: Sequence[Item], head: str, *, keep_words: bool) -> Callable[[int], str]:
     """Return the writer of a digest of a conversation without tools."""
-    head = _write_head(items)
     write_talk = prepare_talk(items, keep_words=keep_words)
 
     def write(max_chars: int) -> str:
@@ -224,11 +278,11 @@ def _prepare_talk(items: Sequence[Item], *, keep_words: bool) -> Callable[[int],
     return write
 
 
-def _write_head(items: Sequence[Item]) -> str:
-    entries = sorted([item.entry_id for item in items])
+def _write_head(entries: Iterable[EntryId]) -> str:
+    entries = sorted(entries)
     last = entries[-1] if entries else 0
-    count = pluralize(len(items), "earlier message")
-    were = "was" if len(items) == 1 else "were"
+    count = pluralize(len(entries), "earlier message")
+    were = "was" if len(entries) == 1 else "were"
     if last <= 0:
         return f"{count} {were} set aside."
     first = entries[bisect_right(entries, 0)]
@@ -238,13 +292,10 @@ def _write_head(items: Sequence[Item]) -> str:
     )
 
 
-def _write_turns(
-    turns: Sequence[Turn], earlier: str, room: int, *, told: float, most_words: float
-) -> list[str]:
+def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, most_words: float) -> list[str]:
     """Write the user's requests: all of them if they fit, and conclusions with what is left.
 
-    `told` is the share of their usual room that conclusions get; `most_words` is the share of the
-    room that requests may take without being truncated.
+    `most_words` is the share of the room that requests may take without being truncated.
     """
     if not turns and not earlier:
         return []
@@ -252,8 +303,8 @@ def _write_turns(
     said = sum([len(turn.request) for turn in turns])
     need = said + _REQUEST_FRAME * len(turns) + len(earlier)
     if need <= room * most_words:
-        most = int(_MOST_CONCLUSIONS * told)
-        limit = need + min(most, max(int(room * _TURNS) - need, int(room * _CONCLUSIONS)))
+        wanted = max(int(room * _TURNS) - need, int(room * _CONCLUSIONS))
+        limit = need + min(wanted, _MOST_CONCLUSIONS)
     else:
         limit = int(room * _TRUNCATED_WORDS)
         earlier = earlier[: limit // 2]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clew.core.ids import EntryId
 from clew.core.text import truncate
 
 _LEAST_LINE = 80
@@ -39,7 +40,7 @@ def fill_sections(sections: Sequence[TextSection], *, max_chars: int) -> str:
 
 
 def _measure(section: TextSection) -> int:
-    return len(section.heading) + sum(len(line) + 1 for line in section.lines) + 1
+    return len(section.heading) + sum(map(len, section.lines)) + len(section.lines) + 1
 
 
 def _share_room(needs: Sequence[int], shares: Sequence[float], room: int) -> list[int]:
@@ -75,3 +76,14 @@ def _fill(section: TextSection, room: int) -> str:
         return ""
     rest = most - len(chosen)
     return "\n".join([section.heading, *chosen, *([f"… and {rest} more"] if rest else [])])
+
+
+def cite_entry(entry_id: EntryId) -> str:
+    """Return the number of an entry as it precedes a quotation; empty if it has none."""
+    return f"#{entry_id} " if entry_id > 0 else ""
+
+
+def join_some(names: Sequence[str], most: int) -> str:
+    """Join the first names, and count the others."""
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

@@ -130,7 +130,12 @@ _ANY_FOREIGN_CUE = re.compile(
 _QUESTION = 3.0
 _NARRATION = re.compile(
     r"^(?:(?:now|ok(?:ay)?|good|great|perfect|next|first|then|so|yes)\b[,.!:]? (?:- )?)*"
-    r"(?:let me|let['’]?s|i['’]ll|i will|i['’]m (?:going|using)|i am going|i (?:need|want) to"
+    r"(?:let me|let['’]?s|i['’]ll|i will|i(?:['’]m| am) (?:(?:just|now|also|still|next) )*"
+    r"(?:going|using|checking|reading|reviewing|looking|comparing|pulling|grabbing|gathering"
+    r"|inspecting|verifying|running|tracing|scanning|searching|opening|collecting|updating|adding"
+    r"|making|writing|wiring|patching|applying|starting|continuing|moving|doing|getting|trying"
+    r"|testing|validating|building|committing|waiting|editing|creating|implementing|preparing)"
+    r"|i (?:need|want) to"
     r"|i should|i would|i can see|i see|now|need to|running|check(?:ing)?|looking|reading"
     r"|searching|if you (?:want|like|prefer)|if useful|the task is|the user (?:wants|asks|asked"
     r"|is asking|would like))\b",
@@ -201,9 +206,10 @@ def classify_sentence(sentence: str, *, lead: str = "") -> tuple[Topic, float] |
         tells = names and len(_NAME.sub("", _CODE.sub("", sentence)).split()) >= _LEAST_WORDS
         return (Topic.DISCOVERY, 0.5 * min(names, _MOST_NAMES)) if tells else None
     weight, topic = max((_weigh(cues[topic], prose), topic) for topic in Topic)
-    introduced, heading = max((_weigh(cues[topic], lead), topic) for topic in Topic)
-    if introduced:
-        weight, topic = max(weight, introduced + 0.5), heading
+    if lead:
+        introduced, heading = max((_weigh(cues[topic], lead), topic) for topic in Topic)
+        if introduced:
+            weight, topic = max(weight, introduced + 0.5), heading
     score = weight + (0.6 * min(names, _MOST_NAMES) if names else -0.5)
     score += _VALUE_WORTH * min(len(_VALUE.findall(sentence)), _MOST_VALUES)
     score -= _INTENTION_COST if _INTENTION.search(prose) else 0.0

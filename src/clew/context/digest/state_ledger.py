@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from clew.context.digest.approved_plan import ApprovedPlan, find_plan
 from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
 from clew.context.digest.failures import Failure, list_failures, write_failure
 from clew.context.digest.file_activity import (
@@ -20,8 +21,9 @@ from clew.context.digest.file_activity import (
     shorten_path,
 )
 from clew.context.digest.git_state import GitState, follow_repository
+from clew.context.digest.repository_section import write_repository
 from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
-from clew.context.digest.sections import TextSection, fill_sections
+from clew.context.digest.sections import TextSection, cite_entry, fill_sections, join_some
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.task_list import TaskItem, list_tasks
 from clew.context.digest.tool_steps import ToolStep, is_temporary
@@ -54,6 +56,8 @@ class StateLedger:
     """The last run of each check, most relevant first."""
     failures: Sequence[Failure]
     """What failed before, newest first."""
+    plan: ApprovedPlan | None
+    """The plan that the user approved last."""
     git: GitState
     tasks: Sequence[TaskItem]
     files: Sequence[FileActivity]
@@ -145,6 +149,7 @@ class StateLog:
             root=root,
             checks=checks,
             failures=list_failures(steps, ran, checks),
+            plan=find_plan(reversed(acts)),
             git=follow_repository(acts),
             tasks=list_tasks(acts),
             files=list_files(steps, root=root),
@@ -218,8 +223,6 @@ def _list_commands(newest_first: Iterable[ToolStep]) -> list[tuple[EntryId, str]
 _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
 _EDITED_SINCE, _FIXED = 3, 4
-_UNCOMMITTED = 8
-_MOST_CONFLICT = 120
 _SHARES = {
     "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
     "changed": 5.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
@@ -247,7 +250,7 @@ def render_state(state: StateLedger, *, max_chars: int) -> str:
 
 
 def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
-    yield TextSection("Repository:", list(_write_git(state)), _SHARES["git"])
+    yield TextSection("Repository:", list(write_repository(state.git, state.root)), _SHARES["git"])
     yield TextSection("Last result of each check:", _write_checks(state), _SHARES["checks"])
     failures = [write_failure(failure) for failure in state.failures]
     yield TextSection("Failed before, and what settled it:", failures, _SHARES["failures"])
@@ -257,7 +260,7 @@ def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
         [_write_refusal(refusal) for refusal in reversed(state.refusals)],
         _SHARES["refusals"],
     )
-    running = [f"- {_cite(entry)}{text}" for entry, text in reversed(state.running)]
+    running = [f"- {cite_entry(entry)}{text}" for entry, text in reversed(state.running)]
     yield TextSection("Still running when last seen:", running, _SHARES["running"])
 
 
@@ -276,51 +279,6 @@ def _name_root(state: StateLedger) -> str:
     return f" (relative to {state.root})" if state.root else ""
 
 
-def _cite(entry_id: EntryId) -> str:
-    return f"#{entry_id} " if entry_id > 0 else ""
-
-
-def _write_git(state: StateLedger) -> Iterator[str]:
-    git = state.git
-    if git.branch:
-        yield f"- branch: {git.branch}"
-    if git.conflict:
-        paths = [shorten_path(path, state.root) for path in git.conflicts]
-        stopped = one_line(git.conflict, _MOST_CONFLICT)
-        yield f"- {stopped} stopped at conflicts: {_join_some(paths, _UNCOMMITTED)}"
-    if git.uncommitted and not git.commits:
-        yield "- no commit was seen: the changed files are uncommitted"
-    elif git.uncommitted:
-        paths = list(dict.fromkeys(shorten_path(p, state.root) for p in reversed(git.uncommitted)))
-        yield f"- changed and not seen in a commit: {_join_some(paths, _UNCOMMITTED)}"
-    elif git.commits:
-        yield "- no changes since the last commit"
-    for stashed in git.stashes:
-        names = [shorten_path(path, state.root) for path in stashed]
-        yield f"- in the stash: {_join_some(names, _UNCOMMITTED) or 'changes'}"
-    yield from _write_pushes(git)
-    for place in range(len(git.commits) - 1, -1, -1):
-        commit = git.commits[place]
-        local = "" if place < git.pushed else " (local)"
-        yield f"- {_cite(commit.entry_id)}commit {commit.hash} {commit.subject}{local}"
-    if git.tracking:
-        yield f"- git status said: {git.tracking}"
-    for entry_id, event in reversed(git.events):
-        yield f"- {_cite(entry_id)}{one_line(event, 200)}"
-
-
-def _write_pushes(git: GitState) -> Iterator[str]:
-    if git.failed_push:
-        yield f"- the last push failed: {one_line(git.failed_push, 300)}"
-    if git.pushed < len(git.commits):
-        yield f"- not pushed: {pluralize(len(git.commits) - git.pushed, 'commit')}"
-    elif git.push_id:
-        what = "all commits are pushed" if git.commits else "pushed"
-        yield f"- {_cite(git.push_id)}{what}"
-    for url in reversed(git.pull_requests):
-        yield f"- pull request: {url}"
-
-
 def _write_checks(state: StateLedger) -> list[str]:
     lines = []
     changed = sorted(
@@ -332,14 +290,14 @@ def _write_checks(state: StateLedger) -> list[str]:
         key=lambda file: -file.changed_at,
     )
     for run in state.checks:
-        fixed = f"; fixed: {_join_some(run.fixed, _FIXED)}" if run.fixed else ""
+        fixed = f"; fixed: {join_some(run.fixed, _FIXED)}" if run.fixed else ""
         detail = f" ({run.detail}{fixed})" if run.detail else ""
         edited = [file.path for file in changed if file.changed_at > run.place]
         since = "; no edits since" if changed else ""
         if edited:
             names = [path.rpartition("/")[2] for path in edited]
-            since = f"; edited since: {_join_some(names, _EDITED_SINCE)}"
-        lines.append(f"- {_cite(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
+            since = f"; edited since: {join_some(names, _EDITED_SINCE)}"
+        lines.append(f"- {cite_entry(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
     return lines
 
 
@@ -357,7 +315,7 @@ def _write_tasks(tasks: Sequence[TaskItem]) -> list[str]:
 
 def _write_refusal(refusal: Refusal) -> str:
     reason = f" — the user said: {one_line(refusal.reason, 400)}" if refusal.reason else ""
-    return f"- {_cite(refusal.entry_id)}{refusal.what}{reason}"
+    return f"- {cite_entry(refusal.entry_id)}{refusal.what}{reason}"
 
 
 def _write_changed(state: StateLedger, root: str) -> list[str]:
@@ -391,10 +349,5 @@ def _write_search(search: SearchResult, root: str) -> str:
         numbers = ",".join(lines[:_SHOWN_LINES]) + (",…" if len(lines) > _SHOWN_LINES else "")
         name = shorten_path(path, root)
         files.append(f"{name}:{numbers}" if numbers else name)
-    found = _join_some(files, _SHOWN_FILES) if files else "no matches"
-    return f"- {_cite(search.entry_id)}{one_line(search.pattern, 120)}{where}: {found}"
-
-
-def _join_some(names: Sequence[str], most: int) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+    found = join_some(files, _SHOWN_FILES) if files else "no matches"
+    return f"- {cite_entry(search.entry_id)}{one_line(search.pattern, 120)}{where}: {found}"

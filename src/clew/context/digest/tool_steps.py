@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
+from clew.context.digest.passages import strip_wrapping
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
 from clew.context.lazy_list import lazy_property
@@ -48,9 +49,6 @@ _POLLS = frozenset(
      "taskstop", "bash_output", "kill_shell"}
 )  # fmt: skip
 _NOT_RUN = ("<tool_use_error>", "Error: no result was recorded", "Sibling tool call errored")
-_OUTPUT_HEADING = re.compile(
-    r"\A(?:Command: .*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
-)
 _object = JsonDecoder(dict[str, object])
 
 
@@ -118,7 +116,8 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def edits(self) -> tuple[FileEdit, ...]:
         """The files that the step changed: by a tool, a patch, or a shell command."""
-        return () if self.failed or not self.answered or self.only_reads else self._edits
+        reads = self.failed or not self.answered or self.name in READ_TOOLS
+        return () if reads else self._edits
 
     @lazy_property
     def _edits(self) -> tuple[FileEdit, ...]:
@@ -176,10 +175,8 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def output(self) -> str:
-        """The result without the header that a program puts before the output of a command."""
-        if not self.result.startswith(("Chunk ID:", "Command: ")):
-            return self.result
-        return _OUTPUT_HEADING.sub("", self.result, count=1)
+        """The result without what a program puts around the output of a command."""
+        return strip_wrapping(self.result)
 
     @lazy_property
     def exit_code(self) -> int | None:
@@ -190,7 +187,10 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @lazy_property
     def background_id(self) -> str:
         """The id of the job that the call left running, or an empty string."""
-        for text in (self.result[:_WRAPPER_HEAD], self.result[-_WRAPPER_HEAD:]):
+        ends = [self.result[:_WRAPPER_HEAD]]
+        if len(self.result) > _WRAPPER_HEAD:
+            ends.append(self.result[-_WRAPPER_HEAD:])
+        for text in ends:
             if "running" in text or "Async agent" in text:
                 found = _RUNNING.search(text)
                 if found:

@@ -4,7 +4,7 @@ Rendered into a limited number of characters, requests are more important than c
 first task, the newest request, and what reads like a rule come first. Nothing is paraphrased.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, zip_longest
 
@@ -12,7 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.digest.conclusion import quote_conclusion, write_line
-from clew.context.digest.user_words import find_request, is_interruption, is_rule
+from clew.context.digest.earlier_summary import EarlierSummary
+from clew.context.digest.user_words import (
+    find_request,
+    is_earlier_summary,
+    is_interruption,
+    is_rule,
+)
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
 from clew.context.user_answers import find_answer, may_quote_user
@@ -95,6 +101,8 @@ class TurnLog:
     """The turns of a conversation that grows: each message is read once."""
 
     def __init__(self) -> None:
+        self.summary: EarlierSummary | None = None
+        """The last summary that a program put into the conversation to continue it."""
         self._turns: list[Turn] = []
         self._answers: list[Item] = []
         """What the model said since the last request."""
@@ -132,6 +140,8 @@ class TurnLog:
         if turns and is_interruption(text):
             turns[-1] = replace(turns[-1], outcome=TurnOutcome.INTERRUPTED)
         if not request and not images:
+            if is_earlier_summary(text):
+                self.summary = EarlierSummary(entry_id=item.entry_id, text=text)
             return
         if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
             turns.pop()
@@ -222,8 +232,10 @@ def _write_pairs(
     """
     written: list[str] = []
     times = 1
-    for place, (line, answer) in enumerate(zip(requests, answers, strict=True)):
-        if not answer and _is_repeated(requests, turns, place):
+    following = [*requests, ""][1:]
+    for place, (line, answer, later) in enumerate(zip(requests, answers, following, strict=True)):
+        is_again = not answer and later.endswith(turns[place].request)
+        if is_again and _is_repeated(requests, turns, place):
             times += 1
             written.append("")
             continue
@@ -236,11 +248,10 @@ def _write_pairs(
 def _is_repeated(requests: Sequence[str], turns: Sequence[Turn], place: int) -> bool:
     """Return whether the request after `place` is the one there again, which is written whole."""
     turn = turns[place]
-    if place + 1 == len(turns) or not requests[place + 1].endswith(turn.request):
+    if place + 1 == len(turns) or turn.images:
         return False
-    line, following = turn.request_head, turns[place + 1].request_head
-    is_whole = requests[place] == line + turn.request
-    return is_whole and requests[place + 1] == following + turn.request and not turn.images
+    following = turns[place + 1].request_head + turn.request
+    return requests[place] == turn.request_head + turn.request and requests[place + 1] == following
 
 
 def _limit_requests(turns: Sequence[Turn], max_chars: int) -> list[int]:
@@ -315,36 +326,47 @@ def _cut_request(turn: Turn, limit: int) -> str:
 
 
 def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
-    """Quote the conclusions in at most `room` characters with newlines.
-
-    The newest come first, then those that a short reply follows: `yes` or `the second one` says
-    nothing without the question.
-    """
-    sizes = [len(turn.answer) for turn in turns]
-    newest_first = [place for place in range(len(turns) - 1, -1, -1) if sizes[place]]
-    short = [len(turn.request) <= _SHORT_REPLY for turn in turns[1:]]
-    replied = [place for place in newest_first if place < len(short) and short[place]]
-    wanted = list(dict.fromkeys([*newest_first[:2], *replied, *newest_first]))
+    """Quote the conclusions in at most `room` characters with newlines."""
+    wanted = [place for place in range(len(turns) - 1, -1, -1) if turns[place].answer]
     quoted = [""] * len(turns)
-    for done, place in enumerate(wanted):
+    for done, place in enumerate(_order_answers(turns, wanted)):
         if room < _LEAST_ANSWER:
             break
-        size = sizes[place]
+        turn = turns[place]
+        size = len(turn.answer)
         if size > room and room < _LEAST_CONCLUSION:
             continue
-        turn = turns[place]
-        head = turn.answer_head
+        head, line = turn.answer_head, turn.short_answer
+        fair_share = room // (len(wanted) - done)
+        if len(head) + size < fair_share and 0 < len(line) <= size:
+            quoted[place] = head + line
+            room -= len(quoted[place]) + 1
+            continue
         is_done = turn.outcome is _ANSWERED or not done
         least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
-        share = max(room // (len(wanted) - done), min(room, 400 if done < 2 else least))
+        share = max(fair_share, min(room, 400 if done < 2 else least))
         limit = min(share - len(head) - 1, _MOST_CONCLUSION)
         if share >= least or size <= limit:
-            line = turn.short_answer
             is_whole = line and len(line) <= limit
             told = line if is_whole else quote_conclusion(turn.answer, max_chars=limit)
             quoted[place] = head + told
             room -= len(quoted[place]) + 1
     return quoted
+
+
+def _order_answers(turns: Sequence[Turn], newest_first: Sequence[int]) -> Iterator[int]:
+    """Yield the places of answers: the two newest, then those that a short reply follows.
+
+    `yes` or `the second one` says nothing without the question.
+    """
+    yield from newest_first[:2]
+    others: list[int] = []
+    for place in newest_first[2:]:
+        if len(turns[place + 1].request) <= _SHORT_REPLY:
+            yield place
+        else:
+            others.append(place)
+    yield from others
 
 
 def _describe_omitted(turns: Sequence[Turn], limits: Sequence[int]) -> str:

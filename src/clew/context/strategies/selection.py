@@ -78,9 +78,9 @@ def find_tail_cut(view: View, budget: Budget) -> int:
 
     A view within the budget keeps its recent turns, as far as they fit into the tail. A larger
     one keeps as many of the newest messages as fit beside the summary: the user's words, and
-    half of what is dropped up to `budget.summary`. The newest messages get at least half of
-    their share, and the last step of the conversation is always after the cut. If they leave
-    much room, the step before them stays too, with truncated results.
+    half of what is dropped, or more of a plain conversation, up to `budget.summary`. The newest
+    messages get at least half of their share, and the last step of the conversation is always
+    after the cut. If they leave much room, the step before them stays too, with truncated results.
     """
     items = view.items
     inner = find_inner_cuts(items, limit=budget.limit)
@@ -108,7 +108,8 @@ def _find_first_fit(view: View, cuts: Sequence[int], budget: Budget) -> tuple[in
     last = len(items) if start is None else start
     every = _sum_all_words(view)
     before = whole - items.units(cuts[0])
-    least = min(budget.summary, max(0, before - every) // 2)
+    kept = _choose_kept_share(view, budget)
+    least = min(budget.summary, int(max(0, before - every) * kept))
     most = max(budget.tail // 2, budget.limit - least)
     place = min(bisect_left(cuts, items.find_start(most)), len(cuts) - 1)
     at = cuts[place]
@@ -124,12 +125,23 @@ def _find_first_fit(view: View, cuts: Sequence[int], budget: Budget) -> tuple[in
         current = items[last].units if cut > last else 0
         said = budget.quote(words - (measure_words(items[last]) if current else 0))
         after = items.units(cut)
-        rest = min(budget.summary, max(0, whole - after - words) // 2)
+        rest = min(budget.summary, int(max(0, whole - after - words) * kept))
         room = max(budget.tail // 2, budget.limit - current - said - rest)
         spare = room - after
         if spare >= 0 or place == len(cuts) - 1:
             return place, spare
         place += 1
+
+
+def _choose_kept_share(view: View, budget: Budget) -> float:
+    """Return the share of what leaves, beside the user's words, that the summary should keep.
+
+    The summary of a conversation without tools consists of whole messages. Under a hard limit it
+    keeps more of them and is made from more, so that the least telling ones leave, whenever they
+    were said, and not only the oldest.
+    """
+    has_results = view.archived.totals[_TOOL_RESULT] or view.items.totals[_TOOL_RESULT]
+    return _KEPT if has_results or not budget.is_hard else _KEPT_OF_TALK
 
 
 def _sum_all_words(view: View) -> int:
@@ -141,12 +153,14 @@ def split_before(view: View, cut: int) -> tuple[tuple[Item, ...], list[Item]]:
 
     Pinned steps and the current request must stay, with all other items of their entries.
     """
-    items = view.items
-    spared = _find_required(view, cut)
-    before, ids = items[:cut], items.ids[:cut]
-    if spared.isdisjoint(ids):
+    items, before = view.items, view.items[:cut]
+    start = find_turn_start(items)
+    # The items of one entry follow each other.
+    is_after = start is None or (start >= cut and not _splits_entry(items, cut))
+    if is_after and not view.pinned:
         return tuple(before), []
-    stays = [entry_id in spared for entry_id in ids]
+    spared = _find_required(view, cut)
+    stays = [item.entry_id in spared for item in before]
     return tuple(compress(before, map(not_, stays))), list(compress(before, stays))
 
 
@@ -163,8 +177,11 @@ def _find_required(view: View, cut: int) -> set[EntryId]:
     return spared
 
 
+_TOOL_RESULT = ItemKind.TOOL_RESULT
 _TARGET = 0.45
 _MUCH_ROOM = 0.08
+_KEPT, _KEPT_OF_TALK = 0.5, 0.75
+"""Shares of what leaves that a summary should keep: with tools, and without."""
 _LEAST_SUMMARY, _MOST_SUMMARY = 0.3, 0.6
 """Shares of the budget for a summary, if messages that stay must be truncated for it."""
 
@@ -182,19 +199,20 @@ def set_aside(
     dropped, required = split_before(view, cut)
     staying = [*required, *view.items[cut:]]
     words = _sum_all_words(view) - measure_all_words(staying)
-    units = view.archived.units() + view.items.units() - sum(item.units for item in staying)
-    gone = max(0, units - words)
-    summary = budget.quote(words) + min(budget.summary, gone // 2)
+    taken = sum([item.units for item in staying])
+    gone = max(0, view.archived.units() + view.items.units() - taken - words)
+    kept = int(gone * _choose_kept_share(view, budget))
+    summary = budget.quote(words) + min(budget.summary, kept)
     most = int(budget.limit * _MOST_SUMMARY)
     room = budget.limit - min(summary, most)
     if budget.is_hard and not dropped:
         room = budget.limit
-    elif sum(item.units for item in staying) > room:
+    elif taken > room:
         least = int(budget.limit * _LEAST_SUMMARY)
         room = budget.limit - min(max(summary, least), most)
     if not budget.is_hard:
         # Results are all that is truncated; they get their share even beside a huge request.
-        others = sum(item.units for item in staying if not item.answers)
+        others = sum([item.units for item in staying if not item.answers])
         room = max(room, others + budget.tail)
     replaced = shorten_items(staying, view.pinned, room=room, only_results=not budget.is_hard)
     if not dropped and not replaced:
