@@ -30,6 +30,8 @@ COLUMNS, ROWS = 100, 40
 _PROMPT = "> "
 _ASKS = "press a key, or"
 _PATIENCE = 60
+_QUERY, _REPLY = "\x1b[?2026$p", "\x1b[?2026;2$y"
+_FRAME, _FRAME_END = "\x1b[?2026h", "\x1b[?2026l"
 _KEPT = 5_000
 
 
@@ -92,6 +94,7 @@ class Person:
         """Everything that the program has written."""
         self._line = 0
         """The first line that the last sent line has brought."""
+        self._has_replied = False
 
     @property
     def lines(self) -> list[str]:
@@ -109,11 +112,11 @@ class Person:
         return waits and self._here() == _PROMPT and " · " in self.lines[-1]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Read until the screen is as it should be."""
-        there = holds()
+        """Read until the screen is as it should be, and nothing is half drawn."""
+        there = not self._is_drawing and holds()
         with anyio.move_on_after(_PATIENCE):
             while not there and await self._read_on():
-                there = holds()
+                there = not self._is_drawing and holds()
         assert there, "\n".join([f"the screen of {self.screen.title!r} is:", *self.lines])
 
     async def sees(self, *texts: str) -> list[str]:
@@ -219,7 +222,15 @@ class Person:
         text = self._decoder.decode(data)
         self.raw += text
         self._stream.feed(text)
+        if not self._has_replied and _QUERY in self.raw:  # as terminals do that people use
+            self._has_replied = True
+            self.types(_REPLY)
         return bool(data)
+
+    @property
+    def _is_drawing(self) -> bool:
+        """True when only a part of a frame has been read."""
+        return self.raw.rfind(_FRAME) > self.raw.rfind(_FRAME_END)
 
     def _sign(self, text: str) -> pyte.screens.Char:
         row = max(y for y, line in enumerate(self.screen.display) if text in line)
