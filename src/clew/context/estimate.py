@@ -56,7 +56,7 @@ class Framing(Struct, frozen=True, kw_only=True, gc=False):
 
 SAFE_FRAMING = Framing()
 _SEALED_BYTES_PER_UNIT = 5
-_SEALED_CHARS_PER_UNIT = 6
+SEALED_CHARS_PER_UNIT = 6
 
 
 def _flags_by_byte() -> bytes:
@@ -138,7 +138,7 @@ def call_units(call: ToolCall, meter: Meter, framing: Framing) -> int:
 
 def _sealed_units(data: str, framing: Framing) -> int:
     """Estimate encrypted thinking by its length."""
-    return max(1, (len(data) - framing.sealed) // _SEALED_CHARS_PER_UNIT) if data else 0
+    return max(1, (len(data) - framing.sealed) // SEALED_CHARS_PER_UNIT) if data else 0
 
 
 def message_units(
