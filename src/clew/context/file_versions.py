@@ -6,11 +6,11 @@ again.
 """
 
 import re
-from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.digest.edit_texts import list_replacements
 from clew.context.digest.history import History
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.tool_steps import ToolStep
@@ -106,12 +106,11 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
 
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:
     """Return the file after a change; None if its text is not known any more."""
-    content = step.get_text("content") or step.get_text("file_text")
     if step.changes and step.creates:
         return FileVersion(
-            path=path, text=content, place=step.place, sources=frozenset((step.entry_id,))
+            path=path, text=step.written, place=step.place, sources=frozenset((step.entry_id,))
         )
-    edits = _list_edits(step)
+    edits = list_replacements(step)
     if version is None or not step.changes or not edits:
         return None
     text = version.text
@@ -121,23 +120,6 @@ def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> Fil
             return None
         text = text.replace(old, new)
     return replace(version, text=text, place=step.place, sources=version.sources | {step.entry_id})
-
-
-def _list_edits(step: ToolStep) -> list[tuple[str, str, bool]]:
-    many = step.arguments.get("edits")
-    found: Sequence[object] = many if isinstance(many, list) else [step.arguments]
-    edits: list[tuple[str, str, bool]] = []
-    for edit in found:
-        match edit:
-            case {"old_string": str(old), "new_string": str(new), **rest} | {
-                "old_str": str(old),
-                "new_str": str(new),
-                **rest,
-            }:
-                edits.append((old, new, bool(rest.get("replace_all"))))
-            case _:
-                return []
-    return edits
 
 
 def _read_whole(step: ToolStep, before: FileVersion | None) -> FileVersion | None:

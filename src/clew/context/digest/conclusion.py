@@ -17,16 +17,25 @@ _LEAST_PAIR = 160
 """In less room only the beginning is quoted, unless both fit."""
 
 
-def quote_conclusion(answer: str, *, max_chars: int) -> str:
+def quote_conclusion(answer: str, max_chars: int, picked: Sequence[str] = ()) -> str:
     """Quote the beginning and the end of an answer on one line, at most `max_chars` long.
 
     Answers begin with the outcome and end with a conclusion or a question; what is between
     them is usually detail, of which as much is quoted as fits. An answer that fits is quoted
-    whole.
+    whole. Otherwise `picked`, the items that the user referred to, take up to three quarters.
     """
     whole = write_line(answer)
     if len(whole) <= max_chars:
         return whole
+    if picked:
+        items = one_line("; ".join(picked), max_chars * 3 // 4)
+        told = _quote_ends(answer, max_chars - len(items) - len(_GAP))
+        start, gap, end = told.partition(_GAP)
+        return f"{start}{_GAP}{items}{gap}{end}" if start else items
+    return _quote_ends(answer, max_chars)
+
+
+def _quote_ends(answer: str, max_chars: int) -> str:
     answer = _strip_markup(answer)
     told = _list_paragraphs(answer)
     if len(told) > 1 and told[0].endswith(":"):

@@ -20,7 +20,7 @@ from clew.context.digest.passages import (
     read_passages,
 )
 from clew.context.digest.state_ledger import StateLog
-from clew.context.digest.turn_ledger import TurnLog
+from clew.context.digest.turn_log import TurnLog
 from clew.context.items import Item, Items
 from clew.context.lazy_list import LazyMapping
 from clew.context.view import View

@@ -15,6 +15,7 @@ from msgspec import Struct
 from clew.context.digest.approved_plan import ApprovedPlan, quote_plan
 from clew.context.digest.earlier_summary import EarlierSummary, quote_summary
 from clew.context.digest.excerpts import LEAST_PART, Excerpts
+from clew.context.digest.file_changes import write_changes
 from clew.context.digest.findings import (
     drop_told,
     fit_statements,
@@ -26,7 +27,8 @@ from clew.context.digest.name_index import NameIndex
 from clew.context.digest.passages import make_passage, render_text
 from clew.context.digest.state_ledger import render_state
 from clew.context.digest.talk import prepare_talk
-from clew.context.digest.turn_ledger import Turn, write_turns
+from clew.context.digest.turn_ledger import write_turns
+from clew.context.digest.turn_log import Turn
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
@@ -40,6 +42,8 @@ _LATER_REQUESTS = 2
 """After more of them an approved plan is taken to be done."""
 _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
+_EDITS, _MOST_EDITS = 0.35, 8_000
+"""Of what these leave."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
 _MOST_BESIDE_NOTES = 5_000
@@ -196,6 +200,10 @@ def _prepare_work(  # noqa: PLR0913 - the same
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
+        room = max_chars - _measure(lines)
+        for_edits = min(int(room * _EDITS), _MOST_EDITS)
+        edits = write_changes(state.changes, max_chars=for_edits, root=state.root, known=known)
+        lines += [f"\n{edits}"] if edits else []
         return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write

@@ -20,6 +20,7 @@ from clew.context.digest.file_activity import (
     list_paths,
     shorten_path,
 )
+from clew.context.digest.file_changes import FileChange, list_changes
 from clew.context.digest.git_state import GitState, follow_repository
 from clew.context.digest.repository_section import write_repository
 from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
@@ -61,6 +62,8 @@ class StateLedger:
     git: GitState
     tasks: Sequence[TaskItem]
     files: Sequence[FileActivity]
+    changes: Sequence[FileChange]
+    """What the edits left, in order."""
     refusals: Sequence[Refusal]
     """Oldest first."""
     running: Sequence[tuple[EntryId, str]]
@@ -145,14 +148,16 @@ class StateLog:
         acts = [step for step in steps if not step.only_reads]
         ran = [(step, find_checks(step)) for step in acts if step.command and step.ran]
         checks = keep_latest(run for _, runs in ran for run in runs)
+        git = follow_repository(acts)
         return StateLedger(
             root=root,
             checks=checks,
             failures=list_failures(steps, ran, checks),
             plan=find_plan(reversed(acts)),
-            git=follow_repository(acts),
+            git=git,
             tasks=list_tasks(acts),
             files=list_files(steps, root=root),
+            changes=list_changes(acts, undone=git.undone),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
             searches=list_searches(acts),

@@ -174,6 +174,17 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         return self.name in _CREATES or self.arguments.get("command") == "create"
 
     @property
+    def written(self) -> str:
+        """The text of a call that writes a whole file."""
+        return self.get_text("content") or self.get_text("file_text")
+
+    @lazy_property
+    def patch(self) -> str:
+        """The patch that the call applies, also by a shell command; empty if there is none."""
+        text = self.command or self.get_text("input") or self.get_text("patch")
+        return text if "*** Begin Patch" in text else ""
+
+    @property
     def output(self) -> str:
         """The result without what a program puts around the output of a command."""
         return strip_wrapping(self.result)
@@ -229,9 +240,8 @@ _COMMAND_CHARS = 20_000
 def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
     if step.changes:
         return [FileEdit(step.path, "write" if step.creates else "edit")] if step.path else []
-    patch = step.command or step.get_text("input") or step.get_text("patch")
-    if "*** Begin Patch" in patch:
-        return _list_patched(patch)
+    if step.patch:
+        return _list_patched(step.patch)
     return _list_shell_edits(step.command) if step.command else []
 
 

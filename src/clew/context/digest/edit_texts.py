@@ -1,0 +1,78 @@
+"""Edit texts: the lines that a tool call removed from a file and added to it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from msgspec import Struct
+
+from clew.context.digest.tool_steps import ToolStep
+
+_PATCHED_FILE = re.compile(
+    r"^\*\*\* (Add|Update) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
+)
+
+
+class EditText(Struct, frozen=True, gc=False):
+    """What one step changed in one file: lines without indentation, in the order of the file."""
+
+    path: str
+    removed: Sequence[str]
+    added: Sequence[str]
+    is_whole: bool = False
+    """True if the step wrote the whole file."""
+
+
+def read_edits(step: ToolStep) -> list[EditText]:
+    """Return the texts that a step changed; of shell commands, only patches can be read."""
+    if not step.edits:
+        return []
+    if not step.changes:
+        return list(_read_patch(step.patch))
+    if step.creates:
+        return [EditText(step.path, (), _split(step.written), is_whole=True)]
+    pairs = list_replacements(step)
+    before = [line for old, _, _ in pairs for line in _split(old)]
+    after = [line for _, new, _ in pairs for line in _split(new)]
+    return [EditText(step.path, *_subtract(before, after))] if pairs else []
+
+
+def list_replacements(step: ToolStep) -> list[tuple[str, str, bool]]:
+    """Return each old and new text of an edit, and whether it is replaced everywhere.
+
+    Empty if one of them cannot be read.
+    """
+    many = step.arguments.get("edits")
+    found: Sequence[object] = many if isinstance(many, list) else [step.arguments]
+    edits: list[tuple[str, str, bool]] = []
+    for edit in found:
+        match edit:
+            case {"old_string": str(old), "new_string": str(new), **rest} | {
+                "old_str": str(old),
+                "new_str": str(new),
+                **rest,
+            }:
+                edits.append((old, new, bool(rest.get("replace_all"))))
+            case _:
+                return []
+    return edits
+
+
+def _read_patch(patch: str) -> Iterator[EditText]:
+    files = list(_PATCHED_FILE.finditer(patch))
+    for found, following in zip_longest(files, files[1:]):
+        lines = patch[found.end() : following.start() if following else None].split("\n")
+        before = [line[1:].strip() for line in lines if line.startswith("-")]
+        after = [line[1:].strip() for line in lines if line.startswith("+")]
+        path = (found[3] or found[2]).strip()
+        yield EditText(path, *_subtract(before, after), is_whole=found[1] == "Add")
+
+
+def _split(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n")]
+
+
+def _subtract(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the lines that are only in the first, and those only in the second."""
+    old, new = frozenset(before), frozenset(after)
+    return [line for line in before if line not in new], [line for line in after if line not in old]
