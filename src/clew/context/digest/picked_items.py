@@ -4,24 +4,21 @@ Such a request says nothing without the items, so they are quoted with the answe
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from clew.core.text import one_line
 
 _MOST_REQUEST = 240
 """Characters; longer requests say themselves what they are about."""
-_MOST_PICKED, _MOST_ITEM = 12, 160
-_NUMBER = re.compile(
-    r"(?<![\w.#/@-])#?(\d{1,2})(?:\s?[-–]\s?#?(\d{1,2}))?"  # one, or a range
+_MOST_PICKED, _MOST_ITEM, _LONGEST_LONE = 12, 160, 12
+_LABEL = re.compile(
+    r"(?<![\w.#/@-])#?(\d{1,2})(?:\s?[-–]\s?#?(\d{1,2}))?"  # a number, or a range
     r"(?=\s*(?:[,;&+)!?]|\.(?:\s|$)|$)"
-    r"|\s+(?:and|or|too|also|first|then|please|now|is|are|as|but|with|for|only|instead|looks?"
-    r"|sounds?|seems?|makes?)\b)",
-    re.IGNORECASE,
+    r"|\s+(?i:and|or|too|also|first|then|please|now|is|are|as|but|with|for|only|instead|looks?"
+    r"|sounds?|seems?|makes?)\b)"
+    r"|(?<![\w'’.])([A-H])(?=[).,:;!]|\s*$|\s+(?:and|or|is|please|with|but|then|for|looks?|sounds?)\b)"
 )
-_LETTER = re.compile(
-    r"(?<![\w'’.])([A-H])(?=[).,:;!]|\s*$|\s+(?:and|or|is|please|with|but|then|for|looks?|sounds?)\b)"
-)
-_LONE = re.compile(r"\s*(?:option )?([a-h])[).]?\s*", re.IGNORECASE)
+_LONE = re.compile(r"(?i:option )?([A-Ha-h])[).]?")
 _OWN_ITEM = re.compile(r"^[ \t]*\d{1,2}[.)]", re.MULTILINE)
 """Several of them are a list that the user makes."""
 _ITEM = re.compile(
@@ -32,30 +29,27 @@ _ITEM = re.compile(
 )
 
 
-def find_picked(request: str, answer: str) -> tuple[str, ...]:
-    """Return the list items of `answer` that `request` refers to by number or letter.
+def find_labels(request: str) -> list[str]:
+    """Return the numbers and letters by which a request may refer to items of a list."""
+    if len(request) > _MOST_REQUEST:
+        return []
+    if len(request) <= _LONGEST_LONE and (lone := _LONE.fullmatch(request.strip())):
+        return [lone[1].upper()]
+    labels = _LABEL.findall(request)
+    if not labels or len(_OWN_ITEM.findall(request)) > 1:
+        return []
+    found: dict[str, None] = {}
+    for first, last, letter in labels:
+        numbers = range(int(first), int(last or first) + 1) if first else ()
+        found |= dict.fromkeys([letter] if letter else map(str, numbers[:_MOST_PICKED]))
+    return list(found)[:_MOST_PICKED]
 
-    Empty unless most of what the request names is in the list.
-    """
-    if len(request) > _MOST_REQUEST or not answer:
-        return ()
-    labels = list(dict.fromkeys(_find_labels(request)))
-    if not 0 < len(labels) <= _MOST_PICKED:
-        return ()
+
+def find_picked(labels: Sequence[str], answer: str) -> list[str]:
+    """Return the list items of `answer` with these labels; none unless it has most of them."""
     items = _list_items(answer)
     found = [f"{label}. {items[label]}" for label in labels if label in items]
-    return tuple(found) if 2 * len(found) > len(labels) else ()
-
-
-def _find_labels(request: str) -> Iterator[str]:
-    if lone := _LONE.fullmatch(request):
-        yield lone[1].upper()
-        return
-    if len(_OWN_ITEM.findall(request)) < 2:
-        for first, last in _NUMBER.findall(request):
-            numbers = range(int(first), int(last or first) + 1)
-            yield from map(str, numbers[: _MOST_PICKED + 1])
-    yield from _LETTER.findall(request)
+    return found if 2 * len(found) > len(labels) else []
 
 
 def _list_items(answer: str) -> dict[str, str]:

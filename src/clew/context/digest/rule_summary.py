@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from clew.context.digest.approved_plan import ApprovedPlan, quote_plan
 from clew.context.digest.earlier_summary import EarlierSummary, quote_summary
+from clew.context.digest.edits_section import EditsSection
 from clew.context.digest.excerpts import LEAST_PART, Excerpts
-from clew.context.digest.file_changes import write_changes
 from clew.context.digest.findings import (
     drop_told,
     fit_statements,
@@ -173,6 +173,7 @@ def _prepare_work(  # noqa: PLR0913 - the same
     state = history.state.gather_state()
     known = frozenset(chain.from_iterable([one.line_texts for one in shown]))
     excerpts = Excerpts(stretch, known=known, told="\n".join(state.changed_files.lines))
+    edits = EditsSection(state.changes, root=state.root, known=known)
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable([one.names for one in shown]))
     visible = {item.entry_id for item in staying}
@@ -201,9 +202,8 @@ def _prepare_work(  # noqa: PLR0913 - the same
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
         room = max_chars - _measure(lines)
-        for_edits = min(int(room * _EDITS), _MOST_EDITS)
-        edits = write_changes(state.changes, max_chars=for_edits, root=state.root, known=known)
-        lines += [f"\n{edits}"] if edits else []
+        text = edits.write(min(int(room * _EDITS), _MOST_EDITS))
+        lines += [f"\n{text}"] if text else []
         return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write

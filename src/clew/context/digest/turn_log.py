@@ -1,6 +1,6 @@
 """The turn log: the requests of a conversation that grows, each with the answer of its turn."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from clew.context.digest.conclusion import write_line
 from clew.context.digest.earlier_summary import EarlierSummary
-from clew.context.digest.picked_items import find_picked
+from clew.context.digest.picked_items import find_labels, find_picked
 from clew.context.digest.user_words import (
     find_request,
     is_earlier_summary,
@@ -144,17 +144,17 @@ class TurnLog:
             return
         if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
             turns.pop()
-        self._mark_picked(request)
+        if labels := find_labels(request):
+            self._mark_picked(labels)
         turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
 
-    def _mark_picked(self, request: str) -> None:
-        """Note in the newest turn with such a list which of its items `request` refers to."""
+    def _mark_picked(self, labels: Sequence[str]) -> None:
+        """Note which items of the newest such list a request refers to."""
         for place in range(len(self._turns) - 1, max(-1, len(self._turns) - _MOST_BACK - 1), -1):
             turn = self._turns[place]
-            if picked := find_picked(request, turn.answer):
-                self._turns[place] = replace(
-                    turn, picked=tuple(dict.fromkeys((*turn.picked, *picked)))
-                )
+            if picked := find_picked(labels, turn.answer):
+                both = tuple(dict.fromkeys((*turn.picked, *picked)))
+                self._turns[place] = replace(turn, picked=both)
                 return
 
     def _conclude(self) -> None:
