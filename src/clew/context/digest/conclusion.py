@@ -27,12 +27,12 @@ def quote_conclusion(answer: str, max_chars: int, picked: Sequence[str] = ()) ->
     whole = write_line(answer)
     if len(whole) <= max_chars:
         return whole
-    if picked:
-        items = one_line("; ".join(picked), max_chars * 3 // 4)
-        told = _quote_ends(answer, max_chars - len(items) - len(_GAP))
-        start, gap, end = told.partition(_GAP)
-        return f"{start}{_GAP}{items}{gap}{end}" if start else items
-    return _quote_ends(answer, max_chars)
+    told = _quote_ends(answer, max_chars)
+    if all(item in told for item in picked):
+        return told
+    items = one_line("; ".join(picked), max_chars * 3 // 4)
+    start, gap, end = _quote_ends(answer, max_chars - len(items) - len(_GAP)).partition(_GAP)
+    return f"{start}{_GAP}{items}{gap}{end}" if start else items
 
 
 def _quote_ends(answer: str, max_chars: int) -> str:

@@ -24,9 +24,7 @@ class EditText(Struct, frozen=True, gc=False):
 
 
 def read_edits(step: ToolStep) -> list[EditText]:
-    """Return the texts that a step changed; of shell commands, only patches can be read."""
-    if not step.edits:
-        return []
+    """Return the texts that a step with edits changed; of shell commands, only patches."""
     if not step.changes:
         return list(_read_patch(step.patch))
     if step.creates:

@@ -1,0 +1,189 @@
+"""A digest says what the edits of a conversation changed, as a diff of the telling lines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.context.digest.edits_section import EditsSection
+from clew.context.digest.file_changes import FileChange, list_changes
+from clew.context.digest.rule_summary import prepare_digest
+from clew.context.digest.step_log import list_steps
+from clew.core.ids import EntryId
+from clew.core.messages import Message, user
+from tests.context.conversations import items, run, use
+
+Step = tuple[Message, ...]
+
+
+def edit(path: str, old: str, new: str, *, failed: bool = False) -> Step:
+    arguments = {"file_path": path, "old_string": old, "new_string": new}
+    return use("Edit", arguments, "done", failed=failed)
+
+
+def write(path: str, content: str) -> Step:
+    return use("Write", {"file_path": path, "content": content}, "done")
+
+
+def changes_of(*steps: Step) -> list[tuple[str, list[str], list[str]]]:
+    changes = list_changes(list_steps(items(*steps)))
+    return [(change.path, change.removed, change.added) for change in changes]
+
+
+def section(*steps: Step, max_chars: int = 2_000, **options: object) -> str:
+    changes = list_changes(list_steps(items(*steps)))
+    return EditsSection(changes, **options).write(max_chars)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("CMP-3")
+def test_a_digest_tells_how_files_were_changed() -> None:
+    old = "if err := id.Validate(key); err != nil {\n\treturn err\n}"
+    new = 'if key.IsEmpty() {\n\treturn errors.New("a key is required")\n}'
+    talk = items(user("Make keys typed"), *edit("/work/store.go", old, new))
+
+    assert (
+        "\nEdits, newest first (- removed, + added):\n/work/store.go:\n"
+        "#3 - if err := id.Validate(key); err != nil {\n"
+        '+ if key.IsEmpty() {\n+ return errors.New("a key is required")\n'
+    ) in f"{prepare_digest(talk).write_chars(4_000)}\n"
+
+
+def test_an_edit_that_a_later_one_took_back_is_not_listed() -> None:
+    first, second = edit("a.py", "one()", "two()"), edit("a.py", "two()", "three()")
+
+    assert changes_of(first, second) == [("a.py", ["one()"], ["three()"])]
+    assert changes_of(first, edit("a.py", "two()", "one()")) == []
+    assert changes_of(first, edit("b.py", "two()", "one()")) == [
+        ("a.py", ["one()"], ["two()"]),
+        ("b.py", ["two()"], ["one()"]),
+    ]
+
+
+def test_a_file_that_was_written_again_or_deleted_has_no_earlier_edits() -> None:
+    assert changes_of(edit("a.py", "one()", "two()"), write("a.py", "x = 1\ny = 2")) == [
+        ("a.py", [], ["x = 1", "y = 2"])
+    ]
+    assert changes_of(edit("a.py", "one()", "two()"), run("rm a.py")) == []
+
+
+def test_what_git_discarded_is_not_listed() -> None:
+    steps = list_steps(items(edit("a.py", "one()", "two()"), edit("b.py", "one()", "two()")))
+
+    assert [change.path for change in list_changes(steps, undone={"a.py": 5, "c.py": 5})] == [
+        "b.py"
+    ]
+
+
+def test_patches_and_edits_in_one_call_are_read() -> None:
+    patch = (
+        "*** Begin Patch\n*** Add File: new.py\n+def start() -> None:\n+    go()\n"
+        "*** Update File: old.py\n*** Move to: moved.py\n@@\n-call(1)\n+call(2)\n same()\n"
+        "*** Delete File: gone.py\n*** End Patch"
+    )
+    many = {"file_path": "c.py", "edits": [
+        {"old_string": "one()\nsame()", "new_string": "two()\nsame()"},
+        {"old_string": "three()", "new_string": "four()", "replace_all": True},
+    ]}  # fmt: skip
+
+    assert changes_of(use("apply_patch", {"input": patch}, "done")) == [
+        ("new.py", [], ["def start() -> None:", "go()"]),
+        ("moved.py", ["call(1)"], ["call(2)"]),
+    ]
+    assert changes_of(use("MultiEdit", many, "done")) == [
+        ("c.py", ["one()", "three()"], ["two()", "four()"])
+    ]
+
+
+def test_what_did_not_happen_or_cannot_be_read_is_not_listed() -> None:
+    assert (
+        changes_of(
+            edit("a.py", "one()", "two()", failed=True),
+            use("Edit", {"file_path": "a.py", "diff": "?"}, "done"),
+            use("MultiEdit", {"file_path": "a.py", "edits": ["?"]}, "done"),
+            run("sed -i s/a/b/ a.py"),
+            use("Read", {"file_path": "a.py"}, "one()"),
+        )
+        == []
+    )
+
+
+def test_lines_that_say_nothing_are_left_out() -> None:
+    new = 'import os\n"a/b",\n}\nif err != nil {\nreturn nil\nstart_the_server(port)'
+
+    assert section(edit("a.py", "", new)) == (
+        "Edits, newest first (- removed, + added):\na.py:\n#2 + start_the_server(port)"
+    )
+    assert section(edit("a.py", "}", "{"), edit("/tmp/notes", "one()", "two()")) == ""
+
+
+def test_a_removed_line_is_left_out_if_an_added_one_is_like_it() -> None:
+    old, new = "checkpoint_id = read_trailer(text)", "checkpoint_id = read_trailer(text, strict)"
+
+    assert "\n#2 + checkpoint_id" in section(edit("a.py", old, new))
+
+
+def test_of_a_new_file_the_definitions_are_listed() -> None:
+    code = "import os\n\ndef start():\n    run_it()\n\nclass Server:\n    port = 1"
+
+    assert "#2 + def start():\n+ class Server:" in section(write("a.py", code))
+    assert "#2 + key: value" in section(write("a.yaml", "key: value"))
+
+
+def test_lines_that_can_be_seen_are_not_listed_again() -> None:
+    line = "connection = open_connection(address, timeout=10)"
+    step = edit("/work/a.py", "", line)
+
+    assert section(step, root="/work").startswith(
+        "Edits, newest first (- removed, + added):\na.py:"
+    )
+    assert section(step, known=frozenset([line])) == ""
+
+
+def test_if_not_all_edits_fit_the_newest_and_most_telling_are_kept() -> None:
+    same = [edit(f"f{n}.py", "", f"value_{'x' * 30} = compute(1)  # {'y' * 60}") for n in range(9)]
+    telling = edit("first.py", "", "limit = min(requested, allowed_by_policy) + grace_period")
+
+    text = section(telling, *same, max_chars=400)
+
+    assert "first.py:\n#2 + limit" in text
+    assert "f8.py:" in text
+    assert "f0.py:" not in text
+    assert section(telling, *same, max_chars=60) == ""
+
+
+def test_of_a_long_edit_the_first_lines_are_quoted() -> None:
+    lines = [f"step_{n}(with_an_argument, and_another_one)" for n in range(40)]
+    text = section(edit("a.py", "", "\n".join(lines)), max_chars=700)
+
+    assert lines[0] in text
+    assert text.endswith("\n…")
+
+
+LINES = st.lists(st.sampled_from(["alpha()", "beta()", "gamma_delta(1)", "}", ""]), max_size=4)
+
+
+@given(
+    edits=st.lists(st.tuples(st.sampled_from("ab"), LINES, LINES), max_size=8),
+    max_chars=st.integers(0, 400),
+)
+def test_a_section_never_exceeds_its_limit(
+    edits: list[tuple[str, list[str], list[str]]], max_chars: int
+) -> None:
+    changes = [
+        FileChange(path=path, entry_id=EntryId(n + 1), place=n, removed=removed, added=added)
+        for n, (path, removed, added) in enumerate(edits)
+    ]
+
+    assert len(EditsSection(changes).write(max_chars)) <= max_chars
+
+
+@given(edits=st.lists(st.tuples(LINES, LINES), max_size=8))
+def test_no_line_is_both_added_and_removed_by_different_edits(
+    edits: list[tuple[list[str], list[str]]],
+) -> None:
+    steps = [edit("a.py", "\n".join(old), "\n".join(new)) for old, new in edits]
+    changes = list_changes(list_steps(items(*steps)))
+
+    for place, change in enumerate(changes):
+        for later in changes[place + 1 :]:
+            assert not set(change.added) & set(later.removed)
+            assert not set(change.removed) & set(later.added)

@@ -1,0 +1,107 @@
+"""A request that picks items of a list is quoted with these items."""
+
+import pytest
+
+from clew.context.digest.conclusion import quote_conclusion
+from clew.context.digest.picked_items import find_labels, find_picked
+from clew.context.digest.turn_ledger import render_turns
+from clew.context.digest.turn_log import list_turns
+from clew.core.messages import assistant, user
+from tests.context.conversations import items
+
+LIST = """Remaining items:
+
+1. Move the parser
+2. **Rename the store**
+3) Fix the flaky test
+| # | what | effort |
+|---|---|---|
+| 5 | Cache the index | large |
+- **A.** Do it now
+- B: Do it later
+
+Which should I do?"""
+
+
+@pytest.mark.req("CMP-3")
+def test_the_items_that_the_user_picked_survive() -> None:
+    detail = "\n".join(f"Some detail about item {n} that takes a lot of room." for n in range(60))
+    talk = items(
+        user("What is left to do?"),
+        assistant(
+            LIST.replace("1. Move", f"{detail}\n\n1. Move").replace("Which", f"{detail}\n\nWhich")
+        ),
+        user("skip 2 and 5, do the rest"),
+        assistant("I will."),
+        *[
+            one
+            for name in "ijklmnopq"
+            for one in (user(f"And then {name}, please"), assistant("ok"))
+        ],
+    )
+
+    text = render_turns(list_turns(talk), max_chars=900)
+
+    assert "2. Rename the store; 5. Cache the index, large" in text
+    assert "Move the parser" not in text
+
+
+@pytest.mark.parametrize(
+    ("request_", "labels"),
+    [
+        ("1", ["1"]),
+        ("b", ["B"]),
+        ("Option C.", ["C"]),
+        ("A. is fine, ensure we log", ["A"]),
+        ("I think B), let's start", ["B"]),
+        ("let's fix 3 too", ["3"]),
+        ("okay now let's do 6,7,8,10", ["6", "7", "8", "10"]),
+        ("start with suggestions 1-4 first", ["1", "2", "3", "4"]),
+        ("go with #4 and #5 please", ["4", "5"]),
+        ("do 1-99, then stop", [str(n) for n in range(1, 13)]),
+        ("wait 5 minutes", []),
+        ("we have 4 new comments", []),
+        ("use version 1.2 of v3", []),
+        ("A test is missing", []),
+        ("1. lint fails\n2. update main", []),
+        (f"do 1 and 2 {'of these ' * 40}", []),
+        ("yes, go on", []),
+    ],
+)
+def test_numbers_and_letters_of_a_request_are_found(request_: str, labels: list[str]) -> None:
+    assert find_labels(request_) == labels
+
+
+def test_items_are_found_in_lists_and_tables() -> None:
+    assert find_picked(["1", "3", "5", "A", "B"], LIST) == [
+        *("1. Move the parser", "3. Fix the flaky test", "5. Cache the index, large"),
+        *("A. Do it now", "B. Do it later"),
+    ]
+    assert find_picked(["7", "8", "1"], LIST) == []
+    assert find_picked(["1"], "") == []
+
+
+def test_an_older_list_is_found_and_picks_add_up() -> None:
+    talk = items(
+        *(user("What is left to do?"), assistant(LIST), user("why 3 then"), assistant("It flakes")),
+        *(user("do 1 please"), assistant("Done."), user("and 2 now"), assistant("Done.")),
+    )
+
+    assert list_turns(talk)[0].picked == (
+        "3. Fix the flaky test", "1. Move the parser", "2. Rename the store",
+    )  # fmt: skip
+
+
+def test_picked_items_stand_where_the_conclusion_has_its_gap() -> None:
+    answer = "Here is all that is left." + "\n\nDetail. " * 50 + "\n\nWhich one?"
+
+    assert quote_conclusion(answer, 80, ["2. Rename the store"]) == (
+        "Here is all that is left. Detail. Detail. … 2. Rename the store … Which one?"
+    )
+    told = quote_conclusion(answer + "\n\n2. Rename the store", 80, ["2. Rename the store"])
+    assert told.count("Rename") == 1
+    assert (
+        quote_conclusion("word " * 50, 40, ["2. Rename it"])
+        == "word word word word word… … 2. Rename it"
+    )
+    assert quote_conclusion("word " * 50, 12, ["2. Rename the store"]) == "2. Renam…"
