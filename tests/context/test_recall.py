@@ -313,8 +313,13 @@ def test_the_text_of_an_entry_is_all_that_was_said_called_and_returned() -> None
             "edit a.py\n  x\n- y\n+ Y\n  z",
         ),
         (
-            call("MultiEdit", '{"file_path":"a","edits":[{"old_string":"1","new_string":"2"},{}]}'),
+            call("MultiEdit", '{"file_path":"a","edits":[{"old_string":"1","new_string":"2"}]}'),
             "MultiEdit a\n- 1\n+ 2",
+        ),
+        (call("MultiEdit", '{"file_path":"a","edits":[{},"?"]}'), 'MultiEdit a\nedits: [{},"?"]'),
+        (
+            call("edit", '{"filePath":"a.ts","oldString":"1","newString":"2"}'),
+            "edit a.ts\n- 1\n+ 2",
         ),
         (
             call("apply_patch", '{"input":"*** Update File: b.py\\n+x"}'),

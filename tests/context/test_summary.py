@@ -358,7 +358,7 @@ def test_few_names_that_differ_in_a_number_are_listed() -> None:
 def test_lines_that_an_edit_replaced_come_last() -> None:
     old, new = "limit = guess_the_old_limit()", "limit = find_the_limit(window)"
     one = {"old_string": old, "new_string": new}
-    edits = {"file_path": "src/app.py", "edits": [one, {"note": "no edit"}]}
+    edits = {"file_path": "src/app.py", "edits": [one]}
     edit = call("MultiEdit", msgspec.json.encode(edits).decode(), "e")
     odd = call("MultiEdit", '{"edits":3}', "o")
     work = items(user("go"), assistant(edit, odd), tool_result(edit, "done"))

@@ -10,13 +10,13 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.edit_texts import list_replacements
 from clew.context.digest.history import History
 from clew.context.digest.step_log import StepLog
 from clew.context.digest.tool_steps import ToolStep
 from clew.context.estimate import text_units
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
+from clew.context.tool_arguments import find_replacements
 from clew.context.view import View
 from clew.core.ids import EntryId
 
@@ -110,7 +110,7 @@ def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> Fil
         return FileVersion(
             path=path, text=step.written, place=step.place, sources=frozenset((step.entry_id,))
         )
-    edits = list_replacements(step)
+    edits = find_replacements(step.arguments)
     if version is None or not step.changes or not edits:
         return None
     text = version.text

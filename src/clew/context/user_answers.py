@@ -5,16 +5,9 @@ The digest and Recall both attribute these words to the user, by the same rules.
 
 from functools import lru_cache
 
+from clew.context.tool_arguments import READ_TOOLS, SHELL_TOOLS
 from clew.core.messages import ToolResult
 
-SHELL_TOOLS = frozenset(
-    {
-        "bash", "shell", "exec_command", "local_shell", "execute", "terminal", "run_command",
-        "run_shell_command", "execute_bash", "execute_command", "powershell", "shell_command",
-        "container.exec",
-    }
-)  # fmt: skip
-READ_TOOLS = frozenset({"read", "read_file", "view", "notebookread", "view_file", "open_file"})
 _INTRODUCTIONS = (
     "To tell you how to proceed, the user said:",
     "The user provided the following reason for the rejection:",

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from clew.context.digest.tool_steps import ToolStep
+from clew.context.tool_arguments import find_replacements
 
 _PATCHED_FILE = re.compile(
     r"^\*\*\* (Add|Update) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
@@ -29,31 +30,10 @@ def read_edits(step: ToolStep) -> list[EditText]:
         return list(_read_patch(step.patch))
     if step.creates:
         return [EditText(step.path, (), _split(step.written), is_whole=True)]
-    pairs = list_replacements(step)
+    pairs = find_replacements(step.arguments)
     before = [line for old, _, _ in pairs for line in _split(old)]
     after = [line for _, new, _ in pairs for line in _split(new)]
     return [EditText(step.path, *_subtract(before, after))] if pairs else []
-
-
-def list_replacements(step: ToolStep) -> list[tuple[str, str, bool]]:
-    """Return each old and new text of an edit, and whether it is replaced everywhere.
-
-    Empty if one of them cannot be read.
-    """
-    many = step.arguments.get("edits")
-    found: Sequence[object] = many if isinstance(many, list) else [step.arguments]
-    edits: list[tuple[str, str, bool]] = []
-    for edit in found:
-        match edit:
-            case {"old_string": str(old), "new_string": str(new), **rest} | {
-                "old_str": str(old),
-                "new_str": str(new),
-                **rest,
-            }:
-                edits.append((old, new, bool(rest.get("replace_all"))))
-            case _:
-                return []
-    return edits
 
 
 def _read_patch(patch: str) -> Iterator[EditText]:

@@ -9,16 +9,13 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.items import Item, ItemKind
+from clew.context.tool_arguments import CHANGE_TOOLS, SEARCH_TOOLS, SHELL_TOOLS, find_replacements
 from clew.core.ids import NO_ENTRY, CallId, EntryId
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Text, ToolCall, ToolResult
 from clew.core.text import truncate
 
-_SEARCH_TOOLS = frozenset({"grep", "glob", "ls", "websearch", "search", "find", "toolsearch"})
-_EDIT_TOOLS = frozenset(
-    {"edit", "multiedit", "write", "notebookedit", "apply_patch", "edit_file", "write_file"}
-)
-_SHELL_TOOLS = frozenset({"bash", "shell", "exec_command", "local_shell", "execute", "terminal"})
+_FINDING_TOOLS = SEARCH_TOOLS | CHANGE_TOOLS | {"apply_patch"}
 _LINE_NUMBER = re.compile(r"\d+[→\t|:]")
 _MOST_SUBJECT = 120
 LEAST_LINE = 24
@@ -201,7 +198,7 @@ def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -
         source=CALLED,
         text="\n".join(strings),
         call_id=call.call_id,
-        replaced=_find_replaced(values) if '"old_str' in call.arguments else frozenset(),
+        replaced=_find_replaced(values) if '"old' in call.arguments else frozenset(),
     )
 
 
@@ -228,9 +225,9 @@ def strip_line_number(line: str) -> str:
 @lru_cache(maxsize=256)
 def _classify_tool(tool: str) -> int:
     name = tool.lower()
-    if name in _SEARCH_TOOLS or name in _EDIT_TOOLS:
+    if name in _FINDING_TOOLS:
         return FOUND
-    return PRINTED if name in _SHELL_TOOLS else SHOWN
+    return PRINTED if name in SHELL_TOOLS else SHOWN
 
 
 def _decode(arguments: str) -> object:
@@ -256,17 +253,11 @@ def _list_strings(value: object) -> list[str]:
 
 def _find_replaced(arguments: object) -> frozenset[str]:
     """Return the lines that a call replaces by others."""
-    edits = arguments.get("edits", [arguments]) if isinstance(arguments, dict) else []
     old: set[str] = set()
     new: set[str] = set()
-    for edit in edits if isinstance(edits, list) else []:
-        match edit:
-            case {"old_string": str(before), "new_string": str(after)} | {
-                "old_str": str(before),
-                "new_str": str(after),
-            }:
-                old.update(map(strip_line_number, before.split("\n")))
-                new.update(map(strip_line_number, after.split("\n")))
+    for before, after, _ in find_replacements(arguments) if isinstance(arguments, dict) else ():
+        old.update(map(strip_line_number, before.split("\n")))
+        new.update(map(strip_line_number, after.split("\n")))
     return frozenset(old - new)
 
 

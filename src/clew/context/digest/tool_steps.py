@@ -16,20 +16,19 @@ from clew.context.digest.passages import strip_wrapping
 from clew.context.digest.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
 from clew.context.lazy_list import lazy_property
-from clew.context.user_answers import READ_TOOLS, SHELL_TOOLS
+from clew.context.tool_arguments import (
+    CHANGE_TOOLS,
+    COMMAND_KEYS,
+    CONTENT_KEYS,
+    CREATE_TOOLS,
+    PATH_KEYS,
+    READ_TOOLS,
+    SHELL_TOOLS,
+    find_string,
+)
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.json_text import JsonDecoder
 
-_CHANGES = frozenset(
-    {
-        "write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "replace",
-        "create_file", "write_to_file", "replace_in_file", "apply_diff", "str_replace",
-        "str_replace_editor", "str_replace_based_edit_tool",
-    }
-)  # fmt: skip
-_CREATES = frozenset({"write", "write_file", "create_file", "write_to_file"})
-_PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file")
-_COMMAND_KEYS = ("command", "cmd", "script")
 _SHELL_PROGRAMS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh")
 
 _WRAPPER_HEAD = 600
@@ -93,7 +92,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         """The shell command, or an empty string if this is no shell call."""
         if self.name not in SHELL_TOOLS:
             return ""
-        found = next((self.arguments[key] for key in _COMMAND_KEYS if key in self.arguments), "")
+        found = next((self.arguments[key] for key in COMMAND_KEYS if key in self.arguments), "")
         if isinstance(found, list):
             words = [str(word) for word in found]
             wrapped = len(words) == 3 and words[0] in _SHELL_PROGRAMS
@@ -131,11 +130,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def path(self) -> str:
         """The file that the call names, or an empty string."""
-        for key in _PATH_KEYS:
-            if key in self.arguments:
-                found = self.arguments[key]
-                return found if isinstance(found, str) else ""
-        return ""
+        return find_string(self.arguments, PATH_KEYS)
 
     @property
     def only_reads(self) -> bool:
@@ -166,17 +161,17 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def changes(self) -> bool:
         """True if the call writes or edits one file."""
-        return self.name in _CHANGES and not self.reads
+        return self.name in CHANGE_TOOLS and not self.reads
 
     @property
     def creates(self) -> bool:
         """True if the call writes a whole file."""
-        return self.name in _CREATES or self.arguments.get("command") == "create"
+        return self.name in CREATE_TOOLS or self.arguments.get("command") == "create"
 
     @property
     def written(self) -> str:
         """The text of a call that writes a whole file."""
-        return self.get_text("content") or self.get_text("file_text")
+        return find_string(self.arguments, CONTENT_KEYS)
 
     @lazy_property
     def patch(self) -> str:

@@ -5,14 +5,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from clew.context.tool_arguments import COMMAND_KEYS, PATH_KEYS, find_replacements, find_string
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
 from clew.core.tasks import TaskState
 
-_PATH_KEYS = ("file_path", "path", "filename", "notebook_path", "filePath")
-_COMMAND_KEYS = ("command", "cmd")
-_EDIT_KEYS = (("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str"))
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _BOILERPLATE = re.compile(
     r"<(system-reminder|local-command-caveat|local-command-stdout|persisted-output)>.*?</\1>\s*"
@@ -63,17 +61,16 @@ def strip_boilerplate(text: str) -> str:
 def format_call(call: ToolCall) -> str:
     """Return a tool call as text: a command after `$`, an edit as a diff, or named arguments."""
     arguments = decode_arguments(call)
-    for key in _COMMAND_KEYS:
-        command = arguments.get(key)
-        if isinstance(command, str):
-            return f"$ {command}"
+    if command := find_string(arguments, COMMAND_KEYS):
+        return f"$ {command}"
     path = "".join(find_files(call)[:1])
-    edits = list(find_edits(arguments))
+    edits = find_replacements(arguments)
     if edits:
-        return "\n".join([f"{call.name} {path}", *(format_diff(old, new) for old, new in edits)])
+        diffs = [format_diff(old, new) for old, new, _ in edits]
+        return "\n".join([f"{call.name} {path}", *diffs])
     named = [f"{call.name} {path}".rstrip()]
     for key, value in arguments.items():
-        if key not in _PATH_KEYS:
+        if key not in PATH_KEYS:
             text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
             named.append(f"{key}: {text}")
     if not arguments and call.arguments not in ("", "{}"):
@@ -93,19 +90,9 @@ def decode_arguments(call: ToolCall) -> dict[str, object]:
 def find_files(call: ToolCall) -> list[str]:
     """Return the paths that a call names in its arguments or in a patch."""
     arguments = decode_arguments(call)
-    named = [value for key in _PATH_KEYS if isinstance(value := arguments.get(key), str) and value]
+    named = [value for key in PATH_KEYS if isinstance(value := arguments.get(key), str) and value]
     patch = arguments.get("input", arguments.get("patch"))
     return named + (_PATCHED_FILE.findall(patch) if isinstance(patch, str) else [])
-
-
-def find_edits(arguments: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new text of each replacement in the arguments of an edit."""
-    listed = arguments.get("edits")
-    for edit in listed if isinstance(listed, list) else [arguments]:
-        for old_key, new_key in _EDIT_KEYS:
-            old, new = (edit.get(key) for key in (old_key, new_key)) if edit else (None, None)
-            if isinstance(old, str) and isinstance(new, str):
-                yield old, new
 
 
 def format_diff(old: str, new: str) -> str:

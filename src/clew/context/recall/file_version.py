@@ -5,15 +5,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from clew.context.recall.entry_text import decode_arguments, find_edits, format_call
+from clew.context.recall.entry_text import decode_arguments, format_call
 from clew.context.recall.search import names_file
 from clew.context.recall.units import Unit
+from clew.context.tool_arguments import CONTENT_KEYS, READ_TOOLS, find_replacements
 from clew.core.ids import EntryId
 from clew.core.messages import ToolCall
 
-_CONTENT_KEYS = ("content", "file_text")
 _PART_KEYS = frozenset({"offset", "limit", "view_range", "start_line", "end_line"})
-_READ_TOOLS = frozenset({"read", "read_file", "view"})
 _LINE_NUMBER = re.compile(r"^\s*\d+(?:→|\t|\s*\|)", re.MULTILINE)
 
 
@@ -55,11 +54,10 @@ def find_latest_version(units: Sequence[Unit], path: str) -> KnownFile | None:
 
 def _whole_text(call: ToolCall, output: str) -> str | None:
     arguments = decode_arguments(call)
-    for key in _CONTENT_KEYS:
-        content = arguments.get(key)
-        if isinstance(content, str):
-            return content
-    if call.name.lower() in _READ_TOOLS and not _PART_KEYS & arguments.keys() and output:
+    content = [arguments[key] for key in CONTENT_KEYS if isinstance(arguments.get(key), str)]
+    if content:
+        return str(content[0])
+    if call.name.lower() in READ_TOOLS and not _PART_KEYS & arguments.keys() and output:
         lines = output.splitlines()
         numbered = sum(bool(_LINE_NUMBER.match(line)) for line in lines)
         return _LINE_NUMBER.sub("", output) if numbered > len(lines) / 2 else output
@@ -71,12 +69,12 @@ def _apply(base: Unit, text: str, later: Iterable[Unit]) -> KnownFile:
     others: list[Unit] = []
     for unit in later:
         arguments = decode_arguments(unit.call) if unit.call else {}
-        edits = list(find_edits(arguments))
-        if edits and all(old in text for old, _ in edits):
-            for old, new in edits:
-                text = text.replace(old, new, -1 if arguments.get("replace_all") else 1)
+        edits = find_replacements(arguments)
+        if edits and all(old in text for old, _, _ in edits):
+            for old, new, everywhere in edits:
+                text = text.replace(old, new, -1 if everywhere else 1)
             applied.append(unit.entry_id)
-        elif unit.tool.lower() not in _READ_TOOLS:
+        elif unit.tool.lower() not in READ_TOOLS:
             others.append(unit)
     return KnownFile(
         path=base.files[0],
