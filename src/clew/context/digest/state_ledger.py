@@ -325,6 +325,7 @@ def _write_refusal(refusal: Refusal) -> str:
 
 def _write_changed(state: StateLedger, root: str) -> list[str]:
     changed = [file for file in state.files if file.changed_at >= 0]
+    changed = [file for file in changed if not (file.deleted and is_temporary(file.path))]
     changed.sort(key=lambda file: -file.changed_at)
     undone = {shorten_path(path, state.root): place for path, place in state.git.undone.items()}
     lines = []
