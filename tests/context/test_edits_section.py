@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.context.digest.edits_section import EditsSection
-from clew.context.digest.file_changes import FileChange, list_changes
+from clew.context.digest.net_changes import NetChange, list_changes
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.step_log import list_steps
 from clew.core.ids import EntryId
@@ -169,7 +169,7 @@ def test_a_section_never_exceeds_its_limit(
     edits: list[tuple[str, list[str], list[str]]], max_chars: int
 ) -> None:
     changes = [
-        FileChange(path=path, entry_id=EntryId(n + 1), place=n, removed=removed, added=added)
+        NetChange(path=path, entry_id=EntryId(n + 1), place=n, removed=removed, added=added)
         for n, (path, removed, added) in enumerate(edits)
     ]
 

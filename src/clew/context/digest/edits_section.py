@@ -6,7 +6,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from clew.context.digest.file_changes import FileChange
+from clew.context.digest.net_changes import NetChange
 from clew.context.digest.passages import LEAST_LINE
 from clew.context.digest.sections import cite_entry
 from clew.context.digest.tool_steps import is_temporary
@@ -41,7 +41,7 @@ class EditsSection:
     """The edits of a conversation, prepared once and written in any size."""
 
     def __init__(
-        self, changes: Sequence[FileChange], *, root: str = "", known: Container[str] = frozenset()
+        self, changes: Sequence[NetChange], *, root: str = "", known: Container[str] = frozenset()
     ) -> None:
         """Prepare the newest of `changes`, which are in order.
 
@@ -72,7 +72,7 @@ class EditsSection:
         return text
 
 
-def _find_least(told: Sequence[FileChange], worths: Sequence[float], chars: int) -> set[int]:
+def _find_least(told: Sequence[NetChange], worths: Sequence[float], chars: int) -> set[int]:
     """Return the places of the changes that are worth least and have at least `chars`."""
     least: set[int] = set()
     for place in sorted(range(len(told)), key=worths.__getitem__):
@@ -83,7 +83,7 @@ def _find_least(told: Sequence[FileChange], worths: Sequence[float], chars: int)
     return least
 
 
-def _condense(change: FileChange) -> FileChange:
+def _condense(change: NetChange) -> NetChange:
     """Return a change with its telling lines only.
 
     A removed line is left out if an added one is like it.
@@ -111,14 +111,14 @@ def _is_among(line: str, others: Iterable[set[str]]) -> bool:
     return any(len(words & other) >= _ALIKE * len(words) for other in others)
 
 
-def _tells(change: FileChange, known: Container[str]) -> bool:
+def _tells(change: NetChange, known: Container[str]) -> bool:
     if is_temporary(change.path) or not (change.removed or change.added):
         return False
     long = [line for line in change.added if len(line) >= LEAST_LINE]
     return not (long and all(line in known for line in long))
 
 
-def _weigh_changes(newest_first: Sequence[FileChange]) -> list[float]:
+def _weigh_changes(newest_first: Sequence[NetChange]) -> list[float]:
     """Return the worth of each: how many words it has that newer ones do not have."""
     seen: set[str] = set()
     worths = []
@@ -129,7 +129,7 @@ def _weigh_changes(newest_first: Sequence[FileChange]) -> list[float]:
     return worths
 
 
-def _write_files(newest_first: Sequence[FileChange], limit: int, root: str) -> str:
+def _write_files(newest_first: Sequence[NetChange], limit: int, root: str) -> str:
     """Write the changes under their files; empty if there are none."""
     files: dict[str, list[str]] = {}
     for change in newest_first:
@@ -139,11 +139,11 @@ def _write_files(newest_first: Sequence[FileChange], limit: int, root: str) -> s
     return "\n".join([_HEADING, *parts]) if parts else ""
 
 
-def _write_change(change: FileChange, limit: int) -> str:
+def _write_change(change: NetChange, limit: int) -> str:
     return cite_entry(change.entry_id) + "\n".join(_list_lines(change, limit))
 
 
-def _list_lines(change: FileChange, limit: int) -> list[str]:
+def _list_lines(change: NetChange, limit: int) -> list[str]:
     """Return the lines of a change that fit into `limit`, at least one of each kind."""
     most = min(limit, _MOST_WHOLE) if change.is_whole else limit
     removed = _fit_lines("-", change.removed, most // _REMOVED_SHARE)

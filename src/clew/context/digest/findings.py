@@ -140,11 +140,13 @@ def fit_statements(
     return {topic: group for topic, group in groups.items() if group}
 
 
-def drop_told(statements: Iterable[Statement], notes: str) -> list[Statement]:
+def drop_told(statements: list[Statement], notes: str) -> list[Statement]:
     """Return the statements without those whose words, names and numbers one place in `notes` has.
 
     A place is a line with the next one, as a sentence may be wrapped.
     """
+    if not notes:
+        return statements
     lines = [_split_words(line) for line in notes.splitlines() if line.strip()]
     places = [one | other for one, other in zip(lines, [*lines[1:], frozenset()], strict=True)]
     by_word: dict[str, list[frozenset[str]]] = {}

@@ -179,8 +179,7 @@ def _prepare_work(  # noqa: PLR0913 - the same
     visible = {item.entry_id for item in staying}
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     findings = rank_statements([text.prose or text.read_prose() for text in leaving])
-    if beside[0]:
-        findings = drop_told(findings, beside[0])
+    findings = drop_told(findings, beside[0])
     summary = history.turns.summary
     summary = None if summary is not None and summary.entry_id in visible else summary
     plan = _find_current_plan(state.plan, turns, visible)
@@ -201,9 +200,7 @@ def _prepare_work(  # noqa: PLR0913 - the same
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
         lines += [f"\n{text}" for text in (told, facts) if text]
-        room = max_chars - _measure(lines)
-        text = edits.write(min(int(room * _EDITS), _MOST_EDITS))
-        lines += [f"\n{text}"] if text else []
+        lines += _write_edits(edits, max_chars - _measure(lines))
         return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write
@@ -240,6 +237,11 @@ def _write_plan(plan: ApprovedPlan | None, room: int) -> list[str]:
     cited = f" (#{plan.entry_id})" if plan.entry_id > 0 else ""
     text = quote_plan(plan.text, max_chars=min(int(room * _PLAN), _MOST_PLAN))
     return [f"\n{_PLAN_HEADING}{cited}:", text] if text else []
+
+
+def _write_edits(edits: EditsSection, room: int) -> list[str]:
+    text = edits.write(min(int(room * _EDITS), _MOST_EDITS))
+    return [f"\n{text}"] if text else []
 
 
 def _write_details(

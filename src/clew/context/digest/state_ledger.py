@@ -20,8 +20,8 @@ from clew.context.digest.file_activity import (
     list_paths,
     shorten_path,
 )
-from clew.context.digest.file_changes import FileChange, list_changes
 from clew.context.digest.git_state import GitState, follow_repository
+from clew.context.digest.net_changes import NetChange, list_changes
 from clew.context.digest.repository_section import write_repository
 from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
 from clew.context.digest.sections import TextSection, cite_entry, fill_sections, join_some
@@ -62,7 +62,7 @@ class StateLedger:
     git: GitState
     tasks: Sequence[TaskItem]
     files: Sequence[FileActivity]
-    changes: Sequence[FileChange]
+    changes: Sequence[NetChange]
     """What the edits left, in order."""
     refusals: Sequence[Refusal]
     """Oldest first."""

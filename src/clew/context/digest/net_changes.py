@@ -1,4 +1,4 @@
-"""File changes: which lines the edits of a conversation removed and added, on balance.
+"""Net changes: which lines the edits of a conversation removed and added, on balance.
 
 A line that one edit added and a later one removed is not listed, so what is left tells how the
 files differ from before.
@@ -13,7 +13,7 @@ from clew.context.digest.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
 
-class FileChange(Struct, kw_only=True, gc=False):
+class NetChange(Struct, kw_only=True, gc=False):
     """What is left of one edit of one file."""
 
     path: str
@@ -28,14 +28,14 @@ class FileChange(Struct, kw_only=True, gc=False):
 
 def list_changes(
     steps: Iterable[ToolStep], *, undone: Mapping[str, int] | None = None
-) -> list[FileChange]:
+) -> list[NetChange]:
     """Return what the edits of a conversation left, in order.
 
     Args:
         steps: The tool steps of the conversation.
         undone: The places at which changes of a file were discarded with git.
     """
-    files: dict[str, list[FileChange]] = {}
+    files: dict[str, list[NetChange]] = {}
     for step in steps:
         edits = step.edits
         if not edits:
@@ -52,9 +52,9 @@ def list_changes(
     return sorted(changes, key=lambda change: change.place)
 
 
-def _add_edit(earlier: list[FileChange], step: ToolStep, text: EditText) -> None:
+def _add_edit(earlier: list[NetChange], step: ToolStep, text: EditText) -> None:
     """Add an edit to the changes of its file, which lose the lines that it takes back."""
-    change = FileChange(
+    change = NetChange(
         path=text.path,
         entry_id=step.entry_id,
         place=step.place,
