@@ -33,6 +33,18 @@ CHANGE_TOOLS: Final = CREATE_TOOLS | {
 }  # fmt: skip
 """They write or edit one file; all names are in lower case."""
 
+AGENT_TOOLS: Final = frozenset(
+    {
+        "todowrite", "todo_write", "write_todos", "update_plan", "taskcreate", "taskupdate",
+        "tasklist", "taskget", "taskoutput", "taskstop", "write_stdin", "bashoutput", "bash_output",
+        "agentoutputtool", "killshell", "killbash", "kill_shell", "skill", "enterplanmode",
+        "exitplanmode", "askuserquestion", "ask_user", "lsp", "recall", "executecommand",
+        "webfetch", "web_fetch", "web_search", "google_web_search", "view_image", "save_memory",
+        "structuredoutput", "wait", "wait_agent", "spawn_agent", "send_input", "close_agent",
+    }
+)  # fmt: skip
+"""With them an agent manages itself, asks its user or reads the web."""
+
 PATH_KEYS: Final = (
     *("file_path", "path", "notebook_path", "filename", "file", "filePath", "absolute_path"),
     *("target_file",),

@@ -22,6 +22,7 @@ from clew.context.digest.file_activity import (
 )
 from clew.context.digest.git_state import GitState, follow_repository
 from clew.context.digest.net_changes import NetChange, list_changes
+from clew.context.digest.other_calls import OtherCall, list_other_calls
 from clew.context.digest.repository_section import write_repository
 from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
 from clew.context.digest.sections import TextSection, cite_entry, fill_sections, join_some
@@ -68,6 +69,8 @@ class StateLedger:
     """Oldest first."""
     running: Sequence[tuple[EntryId, str]]
     """Background jobs that were not seen to end, with the entry of their start."""
+    other_calls: Sequence[OtherCall]
+    """Calls of tools that are not known here, newest first."""
     searches: Sequence[SearchResult]
     """The newest ones first; searches in one file come last."""
     commands: Sequence[tuple[EntryId, str]]
@@ -160,6 +163,7 @@ class StateLog:
             changes=list_changes(acts, undone=git.undone),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
+            other_calls=list_other_calls(acts),
             searches=list_searches(acts),
             commands=_list_commands(step for step, runs in reversed(ran) if not runs),
         )
@@ -229,8 +233,8 @@ _MOST_COMMAND = 400
 _SHOWN_FILES, _SHOWN_LINES = 6, 4
 _EDITED_SINCE, _FIXED = 3, 4
 _SHARES = {
-    "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "running": 0.5,
-    "changed": 5.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
+    "git": 4.0, "checks": 3.0, "failures": 3.0, "tasks": 4.0, "refusals": 2.0, "calls": 3.0,
+    "running": 0.5, "changed": 5.0, "read": 1.0, "searches": 1.0, "commands": 0.5,
 }  # fmt: skip
 _FULL_PATHS = 0.4
 """Part of the room that changed files may take with their full paths."""
@@ -265,6 +269,8 @@ def _make_work_sections(state: StateLedger) -> Iterator[TextSection]:
         [_write_refusal(refusal) for refusal in reversed(state.refusals)],
         _SHARES["refusals"],
     )
+    calls = [f"- {cite_entry(call.entry_id)}{call.text}" for call in state.other_calls]
+    yield TextSection("Calls of other tools, newest first:", calls, _SHARES["calls"])
     running = [f"- {cite_entry(entry)}{text}" for entry, text in reversed(state.running)]
     yield TextSection("Still running when last seen:", running, _SHARES["running"])
 

@@ -1,0 +1,74 @@
+"""Other calls: what an agent did with tools that no other part of a digest knows.
+
+Such tools are those of a user's program or of an MCP server: they book, send, create, assign. Calls
+that only look something up are left out.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from clew.context.cleared_results import DELEGATION_TOOLS
+from clew.context.digest.tool_steps import ToolStep
+from clew.context.tool_arguments import (
+    AGENT_TOOLS,
+    CHANGE_TOOLS,
+    READ_TOOLS,
+    SEARCH_TOOLS,
+    SHELL_TOOLS,
+)
+from clew.core.ids import EntryId
+from clew.core.text import one_line
+
+_KNOWN = frozenset(
+    {*AGENT_TOOLS, *CHANGE_TOOLS, *READ_TOOLS, *SEARCH_TOOLS, *SHELL_TOOLS, "apply_patch"}
+) | {name.lower() for name in DELEGATION_TOOLS}
+_LOOKS = re.compile(
+    r"(?:get|list|search|find|read|fetch|query|view|show|describe|check|look|lookup|calculate|count"
+    r"|think|browse|retrieve|inspect|resolve|screenshot|snapshot|navigate|wait|is|has)(?![a-z])"
+)
+_MOST_VALUE, _MOST_ARGUMENTS, _MOST_RESULT = 120, 320, 100
+
+
+class OtherCall(Struct, frozen=True, gc=False):
+    """A call that did something."""
+
+    entry_id: EntryId
+    text: str
+    """The tool with its arguments, and the beginning of its result."""
+
+
+def list_other_calls(steps: Iterable[ToolStep]) -> list[OtherCall]:
+    """Return the calls of other tools that ran, newest first; a repeated one once."""
+    found: dict[str, EntryId] = {}
+    for step in steps:
+        if step.name in _KNOWN or not step.ran or is_lookup(step.name):
+            continue
+        text = _write_call(step)
+        found.pop(text, None)
+        found[text] = step.entry_id
+    return [OtherCall(entry_id, text) for text, entry_id in reversed(found.items())]
+
+
+def is_lookup(name: str) -> bool:
+    """Return whether the name of a tool says that it only reads; of MCP tools, its last part."""
+    return _LOOKS.match(name.rsplit("__", 1)[-1].rsplit(".", 1)[-1].lower()) is not None
+
+
+def _write_call(step: ToolStep) -> str:
+    values = [f"{key}: {one_line(_write(value), _MOST_VALUE)}" for key, value in _iterate(step)]
+    arguments = one_line(", ".join(values), _MOST_ARGUMENTS)
+    outcome = "failed" if step.failed else "→"
+    return f"{step.name} {arguments} {outcome} {one_line(step.output, _MOST_RESULT)}".rstrip(" →")
+
+
+def _iterate(step: ToolStep) -> Iterable[tuple[str, object]]:
+    return [
+        (key, value) for key, value in step.arguments.items() if value not in (None, "", [], {})
+    ]
+
+
+def _write(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
