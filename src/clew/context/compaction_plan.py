@@ -14,7 +14,7 @@ from clew.context.cuts import find_turn_start
 from clew.context.economy import Economy, fixed_tokens, working_set
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction, count_tokens_after
-from clew.context.plan import Budget, Reduce, Strategy, Stuck, Wording, sum_words
+from clew.context.plan import MOST_SUMMARY, Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
 from clew.context.summary_text import clean_summary
@@ -98,8 +98,11 @@ def _count_words(view: View, plan: Reduce, budget: Budget) -> int:
 def _fair_share(view: View, plan: Reduce, budget: Budget) -> int:
     said = _count_words(view, plan, budget)
     gone = plan.dropped_units
-    room = max(budget.limit - plan.count_staying(view) - _HEADING_UNITS, gone // 4)
-    return min(room, budget.summary + said, gone // 2 + said)
+    left = budget.limit - plan.count_staying(view) - _HEADING_UNITS
+    room = max(
+        min(left, view.units_for(MOST_SUMMARY) + said), min(gone // 4, budget.summary + said)
+    )
+    return min(room, gone // 2 + said)
 
 
 def plan_compaction(

@@ -17,7 +17,7 @@ _WORDS = 0.25
 """Share of the window for the user's words."""
 _QUOTED, _FRAME, _HEADINGS = 1.3, 6, 90
 """What a summary adds to the user's words: conclusions, a number for each, headings."""
-_MOST_SUMMARY = 16_000
+MOST_SUMMARY = 16_000
 """In tokens; a longer summary adds cost and little value."""
 
 
@@ -44,7 +44,8 @@ class Budget(Struct, frozen=True, kw_only=True):
     words: int
     """The user's words in the summary get at least this much, if they need it."""
     summary: int
-    """The rest of the summary gets at most this much of what messages could use."""
+    """The rest of the summary gets at most this much of what messages could use; what no message
+    can use, it gets too."""
     recent_turns: int = 3
     """Turns that stay in a view that is compacted although it is within the limit."""
     is_hard: bool = False
@@ -83,7 +84,7 @@ class Budget(Struct, frozen=True, kw_only=True):
             limit=limit,
             tail=int(limit * _TAIL),
             words=words,
-            summary=min(int(limit * _SUMMARY), view.units_for(_MOST_SUMMARY)),
+            summary=min(int(limit * _SUMMARY), view.units_for(MOST_SUMMARY)),
             recent_turns=recent_turns,
             is_hard=window is None,
         )

@@ -36,7 +36,6 @@ from clew.core.messages import Role, assistant
 from clew.core.text import pluralize
 
 _EARLIER, _MOST_EARLIER = 0.2, 8_000
-"""Half of it beside notes, whose author has read the earlier summary."""
 _PLAN, _MOST_PLAN = 0.14, 4_000
 _LATER_REQUESTS = 2
 """After more of them an approved plan is taken to be done."""
@@ -52,7 +51,9 @@ _TURNS = 0.34
 _FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
 """Requests that need more of the room than the first are truncated to the third; where words are
 to be kept, only those that need more than the second."""
-_CONCLUSIONS, _MOST_CONCLUSIONS = 0.16, 9_000
+_CONCLUSIONS, _MOST_CONCLUSIONS = 0.24, 9_000
+"""Share of what the requests leave, if they take more than that of turns."""
+_FAIR_STATE = 2_000
 _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
 _REQUEST_FRAME = 16
@@ -198,12 +199,17 @@ def _prepare_work(  # noqa: PLR0913 - the same
         for_findings = _limit_findings(room, notes=beside[0])
         said = "\n".join(lines)
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
-        facts = render_state(state, max_chars=min(int(room * _STATE), _MOST_STATE))
+        facts = render_state(state, max_chars=_limit_state(room))
         lines += [f"\n{text}" for text in (told, facts) if text]
         lines += _write_edits(edits, max_chars - _measure(lines))
         return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write
+
+
+def _limit_state(room: int) -> int:
+    """Return the characters that the state may take: half of a small room."""
+    return min(max(int(room * _STATE), min(room // 2, _FAIR_STATE)), _MOST_STATE)
 
 
 def _limit_findings(room: int, *, notes: str) -> int:
@@ -216,7 +222,7 @@ def _write_earlier(summary: EarlierSummary | None, room: int, *, notes: str) -> 
     if summary is None:
         return []
     cited = f" (#{summary.entry_id})" if summary.entry_id > 0 else ""
-    most = min(int(room * _EARLIER), _MOST_EARLIER) // (2 if notes else 1)
+    most = min(int(room * _EARLIER), _MOST_EARLIER)
     text = quote_summary(summary.text, max_chars=most, told=notes)
     return [f"\n{_EARLIER_HEADING}{cited}, by the agent:", text] if text else []
 
@@ -313,7 +319,7 @@ def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, most_words: 
     said = sum([len(turn.request) for turn in turns])
     need = said + _REQUEST_FRAME * len(turns) + len(earlier)
     if need <= room * most_words:
-        wanted = max(int(room * _TURNS) - need, int(room * _CONCLUSIONS))
+        wanted = max(int(room * _TURNS) - need, int((room - need) * _CONCLUSIONS))
         limit = need + min(wanted, _MOST_CONCLUSIONS)
     else:
         limit = int(room * _TRUNCATED_WORDS)
