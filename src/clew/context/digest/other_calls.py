@@ -26,9 +26,11 @@ _KNOWN = frozenset(
     {*AGENT_TOOLS, *CHANGE_TOOLS, *READ_TOOLS, *SEARCH_TOOLS, *SHELL_TOOLS, "apply_patch"}
 ) | {name.lower() for name in DELEGATION_TOOLS}
 _LOOKS = re.compile(
-    r"(?:get|list|search|find|read|fetch|query|view|show|describe|check|look|lookup|calculate|count"
-    r"|think|browse|retrieve|inspect|resolve|screenshot|snapshot|navigate|wait|is|has)(?![a-z])"
+    r"get(?!away)|list(?!en)|search|find|fetch|query|describe|retrieve|lookup|browse|inspect|show"
+    r"|read(?!y|just)|view"
+    r"|(?:check|look|calculate|count|think|is|has|wait|navigate|screenshot|snapshot)(?![a-z])"
 )
+"""Verbs with which the names of such tools begin, also of names in camel case."""
 _MOST_VALUE, _MOST_ARGUMENTS, _MOST_RESULT = 120, 320, 100
 
 
