@@ -120,6 +120,29 @@ def test_it_reaches_its_budget(strategy: Strategy) -> None:
     assert after(view, body).items.units() <= budget.limit * 1.2
 
 
+@pytest.mark.req("CMP-3")
+def test_a_summary_gets_the_room_that_no_message_can_use() -> None:
+    setup = SetupChanged(model=ModelFacts(name="m", window=20_000))
+    bodies: list[Body] = [MessageAdded(message=user("Rename the stores"))]
+    for number in range(120):
+        text = "\n".join(f"store_{number}_{line} = open_store({line})" for line in range(20))
+        call = ToolCall(call_id=CallId(f"r{number}"), name="Read", arguments='{"path":"a.py"}')
+        bodies += [MessageAdded(message=assistant(f"I look at part {number}.", call))]
+        bodies += [MessageAdded(message=tool_result(call, text))]
+    large = {"path": "b.py", "content": "y = list_of_words()\n" * 3_000}
+    call = ToolCall(
+        call_id=CallId("w"), name="Write", arguments=msgspec.json.encode(large).decode()
+    )
+    bodies += [MessageAdded(message=assistant(call)), MessageAdded(message=tool_result(call, "ok"))]
+    view = view_of(*bodies, *step(999, chars=100), setup=setup)
+    budget = Budget.of(view, tokens=Tiered().target(20_000), window=20_000)
+
+    body = compact_by_rules(view, POLICY, Tiered())
+
+    assert isinstance(body, Compacted)
+    assert 0.85 * budget.limit <= after(view, body).items.units() <= budget.limit
+
+
 @pytest.mark.req("STR-1")
 def test_a_sliding_window_keeps_the_last_turns_and_says_so() -> None:
     view = view_of(*talk(9, words=5))
