@@ -216,8 +216,9 @@ def test_a_session_is_forked_and_the_copy_deleted(start: Start) -> None:
 
     page.keyboard.press("f")
     page.wait_for_url(lambda url: session not in url)
-    page.get_by_text("Hello.").wait_for()
-    page.locator(".connection.live").wait_for(state="attached")
+    copy = page.locator(f".session:not([data-session='{session}'])")
+    copy.get_by_text("Hello.").wait_for()
+    copy.locator(".connection.live").wait_for(state="attached")
     page.keyboard.press("x")
     page.get_by_role("button", name="Keep it").click()
     page.locator("dialog").wait_for(state="detached")

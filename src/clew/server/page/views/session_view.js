@@ -1,6 +1,6 @@
 /** One session: its header, its window, the chosen tab, and the report beside them. */
 
-import { html, useEffect, useMemo, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "../vendor/htm-preact.js";
 import { api } from "../api.js";
 import { oneLine, shortPath } from "../format.js";
 import { isTyping, listenToKeys } from "../keys.js";
@@ -34,7 +34,8 @@ export function SessionView({ session, tab, onMenu, onNew }) {
   const failure = useStore(session.store, (state) => (state.isLoaded ? null : state.failure));
   const actions = useMemo(() => makeActions(session, { setReport, setJump, onNew }), [session]);
   useTitle(session);
-  useEffect(
+  // In the commit that shows the session: no key goes to the one before it, and none is lost.
+  useLayoutEffect(
     () => listenToKeys({
       "[": () => setReport((now) => nextReport(session, now, -1)),
       "]": () => setReport((now) => nextReport(session, now, 1)),
@@ -56,7 +57,7 @@ export function SessionView({ session, tab, onMenu, onNew }) {
     `;
   }
   return html`
-    <div class=${`session ${report ? "with-report" : ""}`}>
+    <div class=${`session ${report ? "with-report" : ""}`} data-session=${session.id}>
       <${Header} session=${session} onMenu=${onMenu} onDelete=${() => setDeleting(true)} />
       <${ContextWindow} session=${session} selected=${report} onMark=${(/** @type {number} */ id) => setReport(id === report ? 0 : id)} onCall=${actions.jumpTo} onCompact=${() => setPreviewing(true)} />
       <div class="tabs" role="tablist" aria-label="Views of the session">
