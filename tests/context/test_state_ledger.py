@@ -72,6 +72,26 @@ def test_only_the_newest_failures_are_looked_at() -> None:
     assert len(state_of(*failed).failures) == 24
 
 
+def test_a_task_is_listed_with_the_command_that_it_runs() -> None:
+    text = show(
+        run("mise run test:ci", "[test:ci] $ go test -tags=integration -race ./...\nok  \ta\t1s"),
+        run("mise run test:ci | tail -1", "ok  \ta\t1s"),
+        run("npm run lint", "\n> shop@1.2.0 lint\n> eslint src --max-warnings 0\n"),
+        run("task check", "task: [check] ruff check .\nAll checks passed!"),
+        run("mise run lint", "[lint] Finished in 3 ms\n[build] $ go build ./...\n0 issues."),
+        run("go vet ./...", "[vet] $ something else"),
+    )
+    told = text.partition("Last result of each check:\n")[2].split("\n")
+
+    assert [line.partition(": ")[0] for line in told[:5]] == [
+        "- #13 go vet ./...",
+        "- #11 mise run lint",
+        "- #9 task check (runs ruff check .)",
+        "- #7 npm run lint (runs eslint src --max-warnings 0)",
+        "- #5 mise run test:ci (runs go test -tags=integration -race ./...)",
+    ]
+
+
 def test_a_check_that_still_fails_says_what_was_fixed() -> None:
     def fail(*names: str) -> str:
         return "".join(f"--- FAIL: {name} (0.01s)\n" for name in names)
@@ -874,7 +894,7 @@ def test_a_ledger_never_exceeds_its_size_and_is_deterministic(
     ("path", "expected"),
     [
         ("claude_code/545b45d4-729e-4d0b-8e6b-45cb65d43f00.jsonl.gz",
-         ["- branch: alex/entire-clean-fixes", "commit 22c57db7", "mise run test:ci: passed",
+         ["- branch: alex/entire-clean-fixes", "commit 22c57db7", "-race ./...): passed",
           "pull request: https://github.com/entireio/cli/pull/201", "pull rebase first"]),
         ("codex/019d7e3d-0164-79d1-af76-e4ee6689b94f.jsonl.gz",
          ["- branch: soph/rewrite", "commit f266bff", "go test ./...: passed",

@@ -93,6 +93,8 @@ class CheckRun(Struct, frozen=True, kw_only=True):
     """False if the output may be that of another check in the same call."""
     earlier: CheckOutput | None = None
     """What the same check printed the time before."""
+    runs: str = ""
+    """The command that a task runner printed for the task; empty if it printed none."""
 
     @property
     def fixed(self) -> list[str]:
@@ -314,7 +316,11 @@ def keep_latest(runs: Iterable[CheckRun]) -> list[CheckRun]:
     for run in runs:
         key = _OUTPUT_FLAGS.sub("", run.command)
         earlier = latest.pop(key, None)
-        latest[key] = replace(run, earlier=earlier.output) if earlier is not None else run
+        told = _find_task_command(run)
+        if earlier is not None:
+            latest[key] = replace(run, earlier=earlier.output, runs=told or earlier.runs)
+        else:
+            latest[key] = replace(run, runs=told) if told else run
     wide: dict[str, CheckRun] = {}
     narrow: list[CheckRun] = []
     passed: Counter[str] = Counter()
@@ -327,6 +333,26 @@ def keep_latest(runs: Iterable[CheckRun]) -> list[CheckRun]:
             passed[run.family] += 1
             narrow.append(run)
     return [*wide.values(), *(run for run in narrow if not _is_settled(run, wide))]
+
+
+_RUNNER = re.compile(r"(?:mise|npm|pnpm|yarn|bun|task)\b")
+_TASK_COMMAND = re.compile(
+    r"^(?:\[(?=[^\n]*\] \$ )|task: \[)([\w:.-]+)\](?: \$)? ([\w.-]+ .+)$"  # mise, task
+    r"|^> \S+@\S+ ([\w:.-]+)(?: .*)?\n> (.+)$",  # npm, pnpm
+    re.MULTILINE,
+)
+_TASK_HEAD, _MOST_TASK_COMMAND = 2_000, 120
+
+
+def _find_task_command(run: CheckRun) -> str:
+    """Return the command of the task in `run`, if its runner printed one."""
+    if not _RUNNER.match(run.command):
+        return ""
+    words = run.command.split()
+    for task, command, script, line in _TASK_COMMAND.findall(run.output.step.output[:_TASK_HEAD]):
+        if (task or script) in words:
+            return one_line(command or line, _MOST_TASK_COMMAND)
+    return ""
 
 
 def _is_settled(run: CheckRun, wide: dict[str, CheckRun]) -> bool:

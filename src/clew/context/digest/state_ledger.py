@@ -308,7 +308,8 @@ def _write_checks(state: StateLedger) -> list[str]:
         if edited:
             names = [path.rpartition("/")[2] for path in edited]
             since = f"; edited since: {join_some(names, _EDITED_SINCE)}"
-        lines.append(f"- {cite_entry(run.entry_id)}{run.command}: {run.outcome}{detail}{since}")
+        name = f"{run.command} (runs {run.runs})" if run.runs else run.command
+        lines.append(f"- {cite_entry(run.entry_id)}{name}: {run.outcome}{detail}{since}")
     return lines
 
 
