@@ -29,9 +29,11 @@ def changes_of(*steps: Step) -> list[tuple[str, list[str], list[str]]]:
     return [(change.path, change.removed, change.added) for change in changes]
 
 
-def section(*steps: Step, max_chars: int = 2_000, **options: object) -> str:
-    changes = list_changes(list_steps(items(*steps)))
-    return EditsSection(changes, **options).write(max_chars)  # type: ignore[arg-type]
+def section(
+    *steps: Step, max_chars: int = 2_000, root: str = "", known: frozenset[str] = frozenset()
+) -> str:
+    changes = list_changes(list_steps(items(*steps)), root=root)
+    return EditsSection(changes, known=known).write(max_chars)
 
 
 @pytest.mark.req("CMP-3")

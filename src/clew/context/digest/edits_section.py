@@ -41,17 +41,15 @@ class EditsSection:
     """The edits of a conversation, prepared once and written in any size."""
 
     def __init__(
-        self, changes: Sequence[NetChange], *, root: str = "", known: Container[str] = frozenset()
+        self, changes: Sequence[NetChange], *, known: Container[str] = frozenset()
     ) -> None:
         """Prepare the newest of `changes`, which are in order.
 
-        Paths are written relative to `root`. A change whose lines are all in `known`, as they can
-        be seen elsewhere, is left out.
+        A change whose lines are all in `known`, as they can be seen elsewhere, is left out.
         """
         newest = map(_condense, islice(reversed(changes), _MOST_CHANGES))
         self._changes = [one for one in newest if _tells(one, known)]
         self._worths = _weigh_changes(self._changes)
-        self._root = root
 
     def write(self, max_chars: int) -> str:
         """Write the edits in at most `max_chars` characters; empty if none fits.
@@ -61,14 +59,14 @@ class EditsSection:
         told, worths = self._changes, self._worths
         limit, text = _LIMITS[-1], ""
         for limit in _LIMITS:
-            text = _write_files(told, limit, self._root)
+            text = _write_files(told, limit)
             if len(text) <= max_chars:
                 return text
         while len(text) > max_chars:
             least = _find_least(told, worths, len(text) - max_chars)
             kept = [place for place in range(len(told)) if place not in least]
             told, worths = [told[n] for n in kept], [worths[n] for n in kept]
-            text = _write_files(told, limit, self._root)
+            text = _write_files(told, limit)
         return text
 
 
@@ -129,12 +127,11 @@ def _weigh_changes(newest_first: Sequence[NetChange]) -> list[float]:
     return worths
 
 
-def _write_files(newest_first: Sequence[NetChange], limit: int, root: str) -> str:
+def _write_files(newest_first: Sequence[NetChange], limit: int) -> str:
     """Write the changes under their files; empty if there are none."""
     files: dict[str, list[str]] = {}
     for change in newest_first:
-        path = change.path.removeprefix(f"{root}/") if root else change.path
-        files.setdefault(path, []).append(_write_change(change, limit))
+        files.setdefault(change.path, []).append(_write_change(change, limit))
     parts = ["\n".join([f"{path}:", *texts]) for path, texts in files.items()]
     return "\n".join([_HEADING, *parts]) if parts else ""
 

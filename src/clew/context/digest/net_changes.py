@@ -4,11 +4,13 @@ A line that one edit added and a later one removed is not listed, so what is lef
 files differ from before.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from clew.context.digest.edit_texts import EditText, read_edits
+from clew.context.digest.file_activity import shorten_path
 from clew.context.digest.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
@@ -27,52 +29,79 @@ class NetChange(Struct, kw_only=True, gc=False):
 
 
 def list_changes(
-    steps: Iterable[ToolStep], *, undone: Mapping[str, int] | None = None
+    steps: Iterable[ToolStep], *, root: str = "", undone: Mapping[str, int] | None = None
 ) -> list[NetChange]:
     """Return what the edits of a conversation left, in order.
 
     Args:
         steps: The tool steps of the conversation.
+        root: Paths inside this folder are relative to it.
         undone: The places at which changes of a file were discarded with git.
     """
-    files: dict[str, list[NetChange]] = {}
+    files: dict[str, _FileChanges] = {}
     for step in steps:
         edits = step.edits
         if not edits:
             continue
         for edit in edits:
             if edit.kind == "delete":
-                files.pop(edit.path, None)
+                files.pop(shorten_path(edit.path, root), None)
         for text in read_edits(step):
-            _add_edit(files.setdefault(text.path, []), step, text)
-    for path, place in (undone or {}).items():
-        files[path] = [change for change in files.get(path, ()) if change.place > place]
-    changes = [change for some in files.values() for change in some]
-    changes = [one for one in changes if one.removed or one.added]
+            path = shorten_path(text.path, root)
+            file = files.get(path)
+            if file is None or text.is_whole:
+                file = files[path] = _FileChanges()
+            file.add(path, step, text)
+    places = {shorten_path(path, root): place for path, place in (undone or {}).items()}
+    changes = [
+        change
+        for path, file in files.items()
+        for change in file.changes
+        if (change.removed or change.added) and change.place > places.get(path, -1)
+    ]
     return sorted(changes, key=lambda change: change.place)
 
 
-def _add_edit(earlier: list[NetChange], step: ToolStep, text: EditText) -> None:
-    """Add an edit to the changes of its file, which lose the lines that it takes back."""
-    change = NetChange(
-        path=text.path,
-        entry_id=step.entry_id,
-        place=step.place,
-        removed=list(text.removed),
-        added=list(text.added),
-        is_whole=text.is_whole,
-    )
-    if text.is_whole:
-        earlier.clear()
-    for other in earlier:
-        taken_back = set(change.removed).intersection(other.added)
-        restored = set(change.added).intersection(other.removed)
-        if taken_back:
-            change.removed = [line for line in change.removed if line not in taken_back]
-            other.added = [line for line in other.added if line not in taken_back]
-        if restored:
-            change.added = [line for line in change.added if line not in restored]
-            other.removed = [line for line in other.removed if line not in restored]
-        if taken_back and not other.added:
-            change.removed, other.removed = other.removed + change.removed, []
-    earlier.append(change)
+class _FileChanges:
+    """The changes of one file, and which of them added or removed a line."""
+
+    def __init__(self) -> None:
+        self.changes: list[NetChange] = []
+        self._added: defaultdict[str, list[NetChange]] = defaultdict(list)
+        self._removed: defaultdict[str, list[NetChange]] = defaultdict(list)
+        """One entry for each time, newest last."""
+
+    def add(self, path: str, step: ToolStep, text: EditText) -> None:
+        """Add an edit; earlier ones lose the lines that it takes back."""
+        change = NetChange(
+            path=path,
+            entry_id=step.entry_id,
+            place=step.place,
+            removed=[],
+            added=[],
+            is_whole=text.is_whole,
+        )
+        for line in text.removed:
+            if owners := self._added[line]:
+                self._take_back(line, owners.pop(), change)
+            else:
+                self._removed[line].append(change)
+                change.removed.append(line)
+        for line in text.added:
+            if owners := self._removed[line]:
+                owners.pop().removed.remove(line)
+            else:
+                self._added[line].append(change)
+                change.added.append(line)
+        self.changes.append(change)
+
+    def _take_back(self, line: str, owner: NetChange, change: NetChange) -> None:
+        """Remove a line that `owner` added; if it was the last, `change` replaces the old ones."""
+        owner.added.remove(line)
+        if owner.added:
+            return
+        for old in owner.removed:
+            owners = self._removed[old]
+            owners[owners.index(owner)] = change
+        change.removed += owner.removed
+        owner.removed = []

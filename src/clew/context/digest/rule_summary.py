@@ -174,7 +174,7 @@ def _prepare_work(  # noqa: PLR0913 - the same
     state = history.state.gather_state()
     known = frozenset(chain.from_iterable([one.line_texts for one in shown]))
     excerpts = Excerpts(stretch, known=known, told="\n".join(state.changed_files.lines))
-    edits = EditsSection(state.changes, root=state.root, known=known)
+    edits = EditsSection(state.changes, known=known)
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable([one.names for one in shown]))
     visible = {item.entry_id for item in staying}

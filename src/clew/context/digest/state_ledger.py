@@ -160,7 +160,7 @@ class StateLog:
             git=git,
             tasks=list_tasks(acts),
             files=list_files(steps, root=root),
-            changes=list_changes(acts, undone=git.undone),
+            changes=list_changes(acts, root=root, undone=git.undone),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
             other_calls=list_other_calls(acts),
