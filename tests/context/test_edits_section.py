@@ -95,6 +95,17 @@ def test_patches_and_edits_in_one_call_are_read() -> None:
     ]
 
 
+def test_files_that_a_shell_writes_are_read() -> None:
+    first = "cd app && cat > a.py <<'EOF'\nx = 1\ny = 2\nEOF\npython a.py"
+    second = 'tee -a a.py <<EOF\nz = 3\nEOF\ncat <<-"END" >> b.py\nw = 4\n  END\ncat <<X\nno\nX'
+
+    assert changes_of(run(first), run(second)) == [
+        ("a.py", [], ["x = 1", "y = 2"]),
+        ("a.py", [], ["z = 3"]),
+        ("b.py", [], ["w = 4"]),
+    ]
+
+
 def test_what_did_not_happen_or_cannot_be_read_is_not_listed() -> None:
     assert (
         changes_of(

@@ -12,6 +12,10 @@ from clew.context.tool_arguments import find_replacements
 _PATCHED_FILE = re.compile(
     r"^\*\*\* (Add|Update) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
+_HEREDOC = re.compile(r"<<-?[ \t]*[\"']?(\w+)")
+_TARGET = re.compile(r"(>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
+_APPENDS = frozenset({">>", "tee -a"})
+_COMMAND_CHARS, _LINE_CHARS = 20_000, 1_000
 
 
 class EditText(Struct, frozen=True, gc=False):
@@ -25,9 +29,12 @@ class EditText(Struct, frozen=True, gc=False):
 
 
 def read_edits(step: ToolStep) -> list[EditText]:
-    """Return the texts that a step with edits changed; of shell commands, only patches."""
+    """Return the texts that a step with edits changed.
+
+    Of shell commands, patches and here-documents can be read.
+    """
     if not step.changes:
-        return list(_read_patch(step.patch))
+        return list(_read_patch(step.patch) if step.patch else _read_heredocs(step.command))
     if step.creates:
         return [EditText(step.path, (), _split(step.written), is_whole=True)]
     pairs = find_replacements(step.arguments)
@@ -44,6 +51,20 @@ def _read_patch(patch: str) -> Iterator[EditText]:
         after = [line[1:].strip() for line in lines if line.startswith("+")]
         path = (found[3] or found[2]).strip()
         yield EditText(path, *_subtract(before, after), is_whole=found[1] == "Add")
+
+
+def _read_heredocs(command: str) -> Iterator[EditText]:
+    lines = command[:_COMMAND_CHARS].split("\n")
+    stripped = [line.strip() for line in lines]
+    start = 0
+    for place, line in enumerate(lines):
+        begun = _HEREDOC.search(line) if place >= start and "<<" in line[:_LINE_CHARS] else None
+        if begun is None or begun[1] not in stripped[place:]:
+            continue
+        start = stripped.index(begun[1], place)
+        for operator, path in _TARGET.findall(line[:_LINE_CHARS]):
+            is_whole = operator not in _APPENDS
+            yield EditText(path, (), stripped[place + 1 : start], is_whole=is_whole)
 
 
 def _split(text: str) -> list[str]:
