@@ -29,7 +29,7 @@ CREATE_TOOLS: Final = frozenset({"write", "write_file", "create_file", "write_to
 CHANGE_TOOLS: Final = CREATE_TOOLS | {
     "edit", "multiedit", "notebookedit", "edit_file", "replace", "replace_in_file", "apply_diff",
     "str_replace", "str_replace_editor", "str_replace_based_edit_tool", "replace_string_in_file",
-    "multi_replace_string_in_file", "insert_edit_into_file", "search_replace",
+    "insert_edit_into_file", "search_replace",
 }  # fmt: skip
 """They write or edit one file; all names are in lower case."""
 

@@ -13,8 +13,10 @@ _PATCHED_FILE = re.compile(
     r"^\*\*\* (Add|Update) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
 _HEREDOC = re.compile(r"<<-?[ \t]*[\"']?(\w+)")
-_TARGET = re.compile(r"(>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
-_APPENDS = frozenset({">>", "tee -a"})
+_TARGET = re.compile(
+    r"(?<![\d&>|])(>{1,2}|\btee(?: -a| --append)?)[ \t]*([^\s<>|;&()'\"-][^\s<>|;&()'\"]*)"
+)
+_APPENDS = frozenset({">>", "tee -a", "tee --append"})
 _COMMAND_CHARS, _LINE_CHARS = 20_000, 1_000
 
 
@@ -44,6 +46,7 @@ def read_edits(step: ToolStep) -> list[EditText]:
 
 
 def _read_patch(patch: str) -> Iterator[EditText]:
+    patch = patch.partition("*** End Patch")[0]
     files = list(_PATCHED_FILE.finditer(patch))
     for found, following in zip_longest(files, files[1:]):
         lines = patch[found.end() : following.start() if following else None].split("\n")
@@ -54,17 +57,20 @@ def _read_patch(patch: str) -> Iterator[EditText]:
 
 
 def _read_heredocs(command: str) -> Iterator[EditText]:
+    """Yield the files that `cat` and `tee` write, if nothing else takes part in it."""
     lines = command[:_COMMAND_CHARS].split("\n")
     stripped = [line.strip() for line in lines]
     start = 0
     for place, line in enumerate(lines):
-        begun = _HEREDOC.search(line) if place >= start and "<<" in line[:_LINE_CHARS] else None
-        if begun is None or begun[1] not in stripped[place:]:
+        if place < start or len(line) > _LINE_CHARS or line.count("<<") != 1 or "|" in line:
+            continue
+        begun, written = _HEREDOC.search(line), _TARGET.findall(line)
+        if begun is None or len(written) != 1 or begun[1] not in stripped[place:]:
             continue
         start = stripped.index(begun[1], place)
-        for operator, path in _TARGET.findall(line[:_LINE_CHARS]):
-            is_whole = operator not in _APPENDS
-            yield EditText(path, (), stripped[place + 1 : start], is_whole=is_whole)
+        operator, path = written[0]
+        is_whole = operator not in _APPENDS
+        yield EditText(path, (), stripped[place + 1 : start], is_whole=is_whole)
 
 
 def _split(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from clew.context.digest.net_changes import NetChange
 from clew.context.digest.passages import LEAST_LINE
 from clew.context.digest.sections import cite_entry
 from clew.context.digest.tool_steps import is_temporary
-from clew.core.text import truncate
+from clew.core.text import one_line, truncate
 
 _HEADING = "Edits, newest first (- removed, + added):"
 _LIMITS = (1_600, 800, 500, 320, 240)
@@ -62,7 +62,7 @@ class EditsSection:
             text = _write_files(told, limit)
             if len(text) <= max_chars:
                 return text
-        while len(text) > max_chars:
+        while told and len(text) > max_chars:
             least = _find_least(told, worths, len(text) - max_chars)
             kept = [place for place in range(len(told)) if place not in least]
             told, worths = [told[n] for n in kept], [worths[n] for n in kept]
@@ -132,7 +132,7 @@ def _write_files(newest_first: Sequence[NetChange], limit: int) -> str:
     files: dict[str, list[str]] = {}
     for change in newest_first:
         files.setdefault(change.path, []).append(_write_change(change, limit))
-    parts = ["\n".join([f"{path}:", *texts]) for path, texts in files.items()]
+    parts = ["\n".join([f"{one_line(path, _MOST_LINE)}:", *texts]) for path, texts in files.items()]
     return "\n".join([_HEADING, *parts]) if parts else ""
 
 

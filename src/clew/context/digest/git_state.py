@@ -305,7 +305,7 @@ def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> N
     elif created:
         after = rest[rest.index(next(iter(created))) + 1 :]
         state.branch = after[0] if after else state.branch
-    elif "--staged" not in rest and "-S" not in rest:
+    elif "--staged" not in rest and "-S" not in rest and "Already on" not in step.output:
         whole = "." in rest
         paths = [path for path in state.uncommitted if whole or _is_staged(path, rest)]
         if paths:

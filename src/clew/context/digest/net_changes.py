@@ -15,7 +15,7 @@ from clew.context.digest.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
 
-class NetChange(Struct, kw_only=True, gc=False):
+class NetChange(Struct, kw_only=True, gc=False, eq=False):
     """What is left of one edit of one file."""
 
     path: str
@@ -39,20 +39,20 @@ def list_changes(
         undone: The places at which changes of a file were discarded with git.
     """
     files: dict[str, _FileChanges] = {}
+    places = {shorten_path(path, root): place for path, place in (undone or {}).items()}
     for step in steps:
         edits = step.edits
         if not edits:
             continue
         for edit in edits:
             if edit.kind == "delete":
-                files.pop(shorten_path(edit.path, root), None)
+                _drop(files, shorten_path(edit.path, root))
         for text in read_edits(step):
             path = shorten_path(text.path, root)
             file = files.get(path)
-            if file is None or text.is_whole:
+            if file is None or text.is_whole or file.last <= places.get(path, -1) < step.place:
                 file = files[path] = _FileChanges()
             file.add(path, step, text)
-    places = {shorten_path(path, root): place for path, place in (undone or {}).items()}
     changes = [
         change
         for path, file in files.items()
@@ -60,6 +60,13 @@ def list_changes(
         if (change.removed or change.added) and change.place > places.get(path, -1)
     ]
     return sorted(changes, key=lambda change: change.place)
+
+
+def _drop(files: dict[str, "_FileChanges"], deleted: str) -> None:
+    """Forget the changes of a file, or of the files in a folder."""
+    folder = f"{deleted.rstrip('/')}/"
+    for path in [path for path in files if path == deleted or path.startswith(folder)]:
+        del files[path]
 
 
 class _FileChanges:
@@ -70,6 +77,11 @@ class _FileChanges:
         self._added: defaultdict[str, list[NetChange]] = defaultdict(list)
         self._removed: defaultdict[str, list[NetChange]] = defaultdict(list)
         """One entry for each time, newest last."""
+
+    @property
+    def last(self) -> int:
+        """The place of the last change."""
+        return self.changes[-1].place
 
     def add(self, path: str, step: ToolStep, text: EditText) -> None:
         """Add an edit; earlier ones lose the lines that it takes back."""

@@ -24,7 +24,7 @@ _OWN_ITEM = re.compile(r"^[ \t]*\d{1,2}[.)]", re.MULTILINE)
 _ITEM = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+|#{1,6}[ \t]+)?(?:\*\*|__)?(?:option |#)?(\d{1,2}|[A-H])(?:\*\*|__)?"
     r"[.):](?:\*\*|__)?[ \t]+(\S.*)$"
-    r"|^[ \t]*\|[ \t]*#?(\d{1,2}|[A-H])[ \t]*\|[ \t]*(\S.*?)[ \t]*\|?[ \t]*$",
+    r"|^[ \t]*\|[ \t]*#?(\d{1,2}|[A-H])[ \t]*\|(.*)$",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -56,6 +56,6 @@ def _list_items(answer: str) -> dict[str, str]:
     """Return the items of lists and tables by their labels; of several, the last."""
     items: dict[str, str] = {}
     for label, text, cell, row in _ITEM.findall(answer):
-        told = (text or row).replace("**", "").replace(" | ", ", ")
+        told = (text or row.strip(" \t|")).replace("**", "").replace(" | ", ", ")
         items[(label or cell).upper().lstrip("0")] = one_line(told, _MOST_ITEM)
     return items

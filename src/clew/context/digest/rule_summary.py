@@ -222,9 +222,10 @@ def _write_earlier(summary: EarlierSummary | None, room: int, *, notes: str) -> 
     if summary is None:
         return []
     cited = f" (#{summary.entry_id})" if summary.entry_id > 0 else ""
-    most = min(int(room * _EARLIER), _MOST_EARLIER)
-    text = quote_summary(summary.text, max_chars=most, told=notes)
-    return [f"\n{_EARLIER_HEADING}{cited}, by the agent:", text] if text else []
+    heading = f"\n{_EARLIER_HEADING}{cited}, by the agent:"
+    most = min(int((room - len(heading)) * _EARLIER), _MOST_EARLIER)
+    text = quote_summary(summary.text, max_chars=most, told=notes) if most > 0 else ""
+    return [heading, text] if text else []
 
 
 def _find_current_plan(
@@ -241,8 +242,10 @@ def _write_plan(plan: ApprovedPlan | None, room: int) -> list[str]:
     if plan is None:
         return []
     cited = f" (#{plan.entry_id})" if plan.entry_id > 0 else ""
-    text = quote_plan(plan.text, max_chars=min(int(room * _PLAN), _MOST_PLAN))
-    return [f"\n{_PLAN_HEADING}{cited}:", text] if text else []
+    heading = f"\n{_PLAN_HEADING}{cited}:"
+    most = min(int((room - len(heading)) * _PLAN), _MOST_PLAN)
+    text = quote_plan(plan.text, max_chars=most) if most > 0 else ""
+    return [heading, text] if text else []
 
 
 def _write_edits(edits: EditsSection, room: int) -> list[str]:
@@ -322,7 +325,7 @@ def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, most_words: 
         wanted = max(int(room * _TURNS) - need, int((room - need) * _CONCLUSIONS))
         limit = need + min(wanted, _MOST_CONCLUSIONS)
     else:
-        limit = int(room * _TRUNCATED_WORDS)
+        limit = max(0, int(room * _TRUNCATED_WORDS))
         earlier = earlier[: limit // 2]
     texts = write_turns(turns, max_chars=max(0, limit - len(earlier)))
     written = [earlier, *texts] if earlier else texts

@@ -48,6 +48,8 @@ _POLLS = frozenset(
      "taskstop", "bash_output", "kill_shell"}
 )  # fmt: skip
 _NOT_RUN = ("<tool_use_error>", "Error: no result was recorded", "Sibling tool call errored")
+_FAILURES = ("Error", "ERROR", "<tool_use_error>", "error:", "Failed to")
+_TRIAL_KEYS = ("dryRun", "dry_run")
 _object = JsonDecoder(dict[str, object])
 
 
@@ -116,7 +118,16 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     def edits(self) -> tuple[FileEdit, ...]:
         """The files that the step changed: by a tool, a patch, or a shell command."""
         reads = self.failed or not self.answered or self.name in READ_TOOLS
-        return () if reads else self._edits
+        return () if reads or self._did_nothing else self._edits
+
+    @lazy_property
+    def _did_nothing(self) -> bool:
+        """True if an edit failed without being marked so, or was only tried."""
+        if self.changes:
+            is_trial = any(self.arguments.get(key) is True for key in _TRIAL_KEYS)
+            is_undo = self.arguments.get("command") == "undo_edit"
+            return is_trial or is_undo or self.result.lstrip().startswith(_FAILURES)
+        return bool(self.patch) and self.exit_code not in (None, 0)
 
     @lazy_property
     def _edits(self) -> tuple[FileEdit, ...]:
@@ -266,9 +277,12 @@ def _list_shell_edits(command: str) -> list[FileEdit]:
     return [change for change in found if not change.path.startswith("/dev/")]
 
 
+_TEMPORARY = ("/tmp/", "/private/", "/var/folders/", "/var/tmp/", "$")  # noqa: S108
+
+
 def is_temporary(path: str) -> bool:
     """Return whether a path is in a folder for temporary files."""
-    return path.startswith(("/tmp", "/private/", "/var/", "$"))  # noqa: S108
+    return path.startswith(_TEMPORARY)
 
 
 def _is_plain_path(word: str) -> bool:

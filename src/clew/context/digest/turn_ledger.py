@@ -190,8 +190,8 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
             continue
         is_done = turn.outcome is _ANSWERED or not done
         least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
-        least += min(sum(map(len, turn.picked)), _MOST_PICKED)
-        share = max(fair_share, min(room, 400 if done < 2 else least))
+        wished = max(least, 400 if done < 2 else 0) + min(sum(map(len, turn.picked)), _MOST_PICKED)
+        share = max(fair_share, min(room, wished))
         limit = min(share - len(head) - 1, MOST_CONCLUSION)
         if share >= least or size <= limit:
             is_whole = line and len(line) <= limit
