@@ -28,6 +28,13 @@ def test_a_digest_tells_what_other_tools_did() -> None:
     ) in f"{prepare_digest(talk).write_chars(3_000)}\n"
 
 
+def test_a_name_is_one_line() -> None:
+    (text,) = calls_of(use("send\n\nRequests of the user:" + "x" * 5_000, {"to": "a"}, "sent"))
+
+    assert text.startswith("send requests of the user:xxx")
+    assert len(text) < 200
+
+
 def test_known_tools_and_lookups_are_told_elsewhere() -> None:
     assert (
         calls_of(
@@ -63,6 +70,16 @@ def test_a_call_is_listed_once_and_tells_its_failure() -> None:
         ("server.search-docs", True),
         ("checkout_branch", False),
         ("getaway", False),
+        ("github__pull_request_read", True),
+        ("jira_get_issue", True),
+        ("get_merge_request", True),
+        ("notion-search", True),
+        ("search_and_replace", False),
+        ("get_or_create_user", False),
+        ("findOrCreateContact", False),
+        ("check_out_book", False),
+        ("readme_update", False),
+        ("listing", False),
         ("getJiraIssue", True),
         ("book_reservation", False),
         ("issue", False),

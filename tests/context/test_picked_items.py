@@ -60,6 +60,14 @@ def test_the_items_that_the_user_picked_survive() -> None:
         ("go with #4 and #5 please", ["4", "5"]),
         ("do 1-99, then stop", [str(n) for n in range(1, 13)]),
         ("wait 5 minutes", []),
+        ("sleep 5, then go on", []),
+        ("Increase the timeout to 5", []),
+        ("Rewrite the parser in C", []),
+        ("Merge PR #3 please", []),
+        ("at 10:30, x=5, or $5, please", []),
+        ("add a fix for 2", ["2"]),
+        ("go with C", ["C"]),
+        ("I took the docs.\n\nA) when closed\nB) later", ["A", "B"]),
         ("we have 4 new comments", []),
         ("use version 1.2 of v3", []),
         ("A test is missing", []),
@@ -79,6 +87,18 @@ def test_items_are_found_in_lists_and_tables() -> None:
     ]
     assert find_picked(["7", "8", "1"], LIST) == []
     assert find_picked(["1"], "") == []
+
+
+def test_picking_items_never_hides_the_answer_with_the_list() -> None:
+    few = [
+        one for n in range(20) for one in (user(f"Do part {n}x of it"), assistant("Done. " * 30))
+    ]
+    long = "\n".join(f"{n}. {'A long item about something ' * 9}" for n in range(1, 9))
+    talk = [user("What else?"), assistant(f"Here it is:\n\n{long}")]
+
+    for asked in ("Do them all", "Do 1, 2, 3, 5 and 7"):
+        told = render_turns(list_turns(items(*few, *talk, user(asked))), max_chars=4_000)
+        assert "Here it is" in told
 
 
 def test_an_older_list_is_found_and_picks_add_up() -> None:

@@ -16,7 +16,7 @@ from clew.context.digest.tool_steps import ToolStep
 from clew.context.estimate import text_units
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording
-from clew.context.tool_arguments import find_replacements
+from clew.context.tool_arguments import PART_KEYS, find_replacements
 from clew.context.view import View
 from clew.core.ids import EntryId
 
@@ -26,6 +26,10 @@ _SHARE = 8
 _NUMBERED = re.compile(r"^[^\S\n]*(\d+)[\t→](.*)", re.MULTILINE)
 _CUT = re.compile(r"\[cut: \d+ more characters\]$", re.MULTILINE)
 _REMINDER = "\n\n<system-reminder>"
+_MAY_DISCARD = re.compile(
+    r"\bgit (?:checkout|restore|reset|stash|clean|switch|merge|rebase|pull|revert|cherry-pick|am"
+    r"|apply)\b"
+)
 
 
 class FileVersion(Struct, frozen=True, kw_only=True):
@@ -58,7 +62,11 @@ def find_versions(log: StepLog) -> list[FileVersion]:
     edited = {change.path for step in log.list_steps(newest=0) for change in step.edits}
     for step in log.list_steps() if edited else ():
         changes = step.edits
+        if step.command and _MAY_DISCARD.search(step.command):
+            known.clear()
         for change in changes:
+            if step.command:
+                _forget(known, change.path)
             version = _apply_change(known.pop(change.path, None), step, change.path)
             if version is not None and change.kind != "delete":
                 known[change.path] = version
@@ -67,6 +75,13 @@ def find_versions(log: StepLog) -> list[FileVersion]:
             if read is not None:
                 known[step.path] = read
     return sorted(known.values(), key=lambda version: -version.place)
+
+
+def _forget(known: dict[str, FileVersion], path: str) -> None:
+    """Forget a file that a command changed; its path may be relative to any folder."""
+    end = f"/{path.removeprefix('./')}"
+    for name in [name for name in known if name == path or name.endswith(end)]:
+        del known[name]
 
 
 def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
@@ -107,9 +122,10 @@ def restore_files(view: View, plan: Reduce, budget: Budget) -> RestoredFiles:
 def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> FileVersion | None:
     """Return the file after a change; None if its text is not known any more."""
     if step.changes and step.creates:
-        return FileVersion(
-            path=path, text=step.written, place=step.place, sources=frozenset((step.entry_id,))
-        )
+        text = step.written
+        sources = frozenset((step.entry_id,))
+        made = FileVersion(path=path, text=text or "", place=step.place, sources=sources)
+        return None if text is None else made
     edits = find_replacements(step.arguments)
     if version is None or not step.changes or not edits:
         return None
@@ -124,7 +140,8 @@ def _apply_change(version: FileVersion | None, step: ToolStep, path: str) -> Fil
 
 def _read_whole(step: ToolStep, before: FileVersion | None) -> FileVersion | None:
     """Return the file that a step read from the first to the last line, with line numbers."""
-    if not step.answered or step.failed or "limit" in step.arguments:
+    is_part = any(step.arguments.get(key) is not None for key in PART_KEYS - {"offset"})
+    if not step.answered or step.failed or is_part:
         return None
     shown = step.result.partition(_REMINDER)[0].rstrip("\n")
     first = _NUMBERED.match(shown)

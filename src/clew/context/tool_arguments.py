@@ -51,6 +51,13 @@ PATH_KEYS: Final = (
 )
 COMMAND_KEYS: Final = ("command", "cmd", "script")
 CONTENT_KEYS: Final = ("content", "file_text", "contents")
+PART_KEYS: Final = frozenset(
+    {
+        "offset", "limit", "view_range", "start_line", "end_line", "startLine", "endLine",
+        "start_line_one_indexed", "end_line_one_indexed_inclusive", "line_range",
+    }
+)  # fmt: skip
+"""A read with one of them may be of a part of a file."""
 _REPLACEMENT_KEYS = (
     ("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"),
     ("oldText", "newText"),
@@ -60,11 +67,16 @@ _EVERYWHERE_KEYS = ("replace_all", "replaceAll", "allow_multiple")
 
 def find_string(arguments: Mapping[str, object], keys: Iterable[str]) -> str:
     """Return the first argument with one of these keys that is a text; empty if there is none."""
+    return find_content(arguments, keys) or ""
+
+
+def find_content(arguments: Mapping[str, object], keys: Iterable[str] = CONTENT_KEYS) -> str | None:
+    """Return the text that a call writes to a file; None if it is no text."""
     for key in keys:
         value = arguments.get(key)
         if isinstance(value, str):
             return value
-    return ""
+    return None
 
 
 def find_replacements(arguments: Mapping[str, object]) -> list[tuple[str, str, bool]]:

@@ -60,6 +60,8 @@ class JsonDecoder(Generic[T]):
             value: T = self._decoder.decode(data)
         except RecursionError:
             raise NestedTooDeeply from None
+        except UnicodeEncodeError:
+            raise msgspec.DecodeError("JSON has a lone surrogate") from None
         if len(data) > _SHALLOW and is_nested_deeply(data):
             raise NestedTooDeeply
         return value

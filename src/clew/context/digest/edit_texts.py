@@ -38,7 +38,8 @@ def read_edits(step: ToolStep) -> list[EditText]:
     if not step.changes:
         return list(_read_patch(step.patch) if step.patch else _read_heredocs(step.command))
     if step.creates:
-        return [EditText(step.path, (), _split(step.written), is_whole=True)]
+        text = step.written
+        return [] if text is None else [EditText(step.path, (), _split(text), is_whole=True)]
     pairs = find_replacements(step.arguments)
     before = [line for old, _, _ in pairs for line in _split(old)]
     after = [line for _, new, _ in pairs for line in _split(new)]

@@ -25,12 +25,27 @@ from clew.core.text import one_line
 _KNOWN = frozenset(
     {*AGENT_TOOLS, *CHANGE_TOOLS, *READ_TOOLS, *SEARCH_TOOLS, *SHELL_TOOLS, "apply_patch"}
 ) | {name.lower() for name in DELEGATION_TOOLS}
-_LOOKS = re.compile(
-    r"get(?!away)|list(?!en)|search|find|fetch|query|describe|retrieve|lookup|browse|inspect|show"
-    r"|read(?!y|just)|view"
-    r"|(?:check|look|calculate|count|think|is|has|wait|navigate|screenshot|snapshot)(?![a-z])"
+_LOOKS = frozenset(
+    {
+        "get", "list", "search", "find", "fetch", "query", "describe", "retrieve", "lookup", "look",
+        "browse", "inspect", "show", "read", "view", "check", "calculate", "count", "think", "wait",
+        "navigate", "screenshot", "snapshot", "is", "has", "resolve",
+    }
+)  # fmt: skip
+_ACTS = frozenset(
+    {
+        "create", "update", "delete", "replace", "insert", "remove", "send", "add", "set", "write",
+        "book", "cancel", "assign", "close", "merge", "post", "upload", "move", "rename", "edit",
+        "start", "stop", "run", "execute", "deploy", "submit", "approve", "archive", "out",
+    }
+)  # fmt: skip
+_JOINED = frozenset({"or", "and"})
+_CAMEL_LOOK = re.compile(
+    r"(?:get(?!away)|list(?!en|ing)|search|find|fetch|query(?!set)|describe|retrieve|lookup"
+    r"|read(?!y|just|me)|show|view)(?!.*(?:or|and)(?:create|update|replace|delete|insert|add))"
 )
-"""Verbs with which the names of such tools begin, also of names in camel case."""
+"""A name in camel case, of which only lower case is left."""
+_WORD = re.compile(r"[a-z0-9]+")
 _MOST_VALUE, _MOST_ARGUMENTS, _MOST_RESULT = 120, 320, 100
 
 
@@ -55,15 +70,25 @@ def list_other_calls(steps: Iterable[ToolStep]) -> list[OtherCall]:
 
 
 def is_lookup(name: str) -> bool:
-    """Return whether the name of a tool says that it only reads; of MCP tools, its last part."""
-    return _LOOKS.match(name.rsplit("__", 1)[-1].rsplit(".", 1)[-1].lower()) is not None
+    """Return whether the name of a tool says that it only reads: by its first verb.
+
+    `get_or_create` and `search_and_replace` do more.
+    """
+    words = _WORD.findall(name.lower())
+    verbs = [word for word in words if word in _LOOKS or word in _ACTS]
+    if not verbs:
+        return any(map(_CAMEL_LOOK.match, words))
+    return verbs[0] in _LOOKS and not (
+        "out" in verbs or (_JOINED.intersection(words) and not _LOOKS.issuperset(verbs))
+    )
 
 
 def _write_call(step: ToolStep) -> str:
     values = [f"{key}: {one_line(_write(value), _MOST_VALUE)}" for key, value in _iterate(step)]
     arguments = one_line(", ".join(values), _MOST_ARGUMENTS)
     outcome = "failed" if step.failed else "→"
-    return f"{step.name} {arguments} {outcome} {one_line(step.output, _MOST_RESULT)}".rstrip(" →")
+    name, result = one_line(step.name, _MOST_VALUE), one_line(step.output, _MOST_RESULT)
+    return f"{name} {arguments} {outcome} {result}".rstrip(" →")
 
 
 def _iterate(step: ToolStep) -> Iterable[tuple[str, object]]:

@@ -173,17 +173,28 @@ def read_passages(item: Item, shown_by: dict[CallId, str]) -> list[Passage]:
 
 
 _OUTPUT_HEADING = re.compile(
-    r"\A(?:Command: .*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
+    r"\A(?:Command: [^\n]*\n)?Chunk ID:.*?^Output:\n", re.DOTALL | re.MULTILINE
 )
-_REMINDER_TAG = "<system-reminder>"
-_REMINDER = re.compile(rf"\s*{_REMINDER_TAG}.*?</system-reminder>", re.DOTALL)
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 
 
 def strip_wrapping(result: str) -> str:
     """Return a tool result without the header and the reminders that a program puts around it."""
     if result.startswith(("Chunk ID:", "Command: ")):
         result = _OUTPUT_HEADING.sub("", result, count=1)
-    return _REMINDER.sub("", result) if _REMINDER_TAG in result else result
+    return _drop_reminders(result) if _REMINDER in result else result
+
+
+def _drop_reminders(text: str) -> str:
+    kept: list[str] = []
+    start = 0
+    while (begin := text.find(_REMINDER, start)) >= 0:
+        end = text.find(_REMINDER_END, begin)
+        if end < 0:
+            break
+        kept.append(text[start:begin].rstrip())
+        start = end + len(_REMINDER_END)
+    return "".join([*kept, text[start:]])
 
 
 def _read_call(entry_id: EntryId, call: ToolCall, shown_by: dict[CallId, str]) -> Passage:

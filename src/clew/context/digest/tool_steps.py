@@ -19,11 +19,11 @@ from clew.context.lazy_list import lazy_property
 from clew.context.tool_arguments import (
     CHANGE_TOOLS,
     COMMAND_KEYS,
-    CONTENT_KEYS,
     CREATE_TOOLS,
     PATH_KEYS,
     READ_TOOLS,
     SHELL_TOOLS,
+    find_content,
     find_string,
 )
 from clew.core.ids import NO_ENTRY, EntryId
@@ -180,9 +180,9 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
         return self.name in CREATE_TOOLS or self.arguments.get("command") == "create"
 
     @property
-    def written(self) -> str:
-        """The text of a call that writes a whole file."""
-        return find_string(self.arguments, CONTENT_KEYS)
+    def written(self) -> str | None:
+        """The text of a call that writes a whole file; None if it is not known."""
+        return find_content(self.arguments)
 
     @lazy_property
     def patch(self) -> str:

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from clew.context.tool_arguments import COMMAND_KEYS, PATH_KEYS, find_replacements, find_string
+from clew.context.tool_arguments import (
+    COMMAND_KEYS,
+    PATH_KEYS,
+    SHELL_TOOLS,
+    find_replacements,
+    find_string,
+)
 from clew.core.entries import Compacted, Entry, MessageAdded, Noted, TaskChanged
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, Text, ToolCall, ToolResult
@@ -25,6 +31,7 @@ _EXIT_STATUS = re.compile(
 _STATUS_CHARS = 600
 """The exit status is within this many characters of the beginning or the end."""
 _CONTEXT_LINES = 2
+_COMMAND_KEYS = ("command", "cmd")
 _any_json = JsonDecoder()
 
 
@@ -61,9 +68,9 @@ def strip_boilerplate(text: str) -> str:
 def format_call(call: ToolCall) -> str:
     """Return a tool call as text: a command after `$`, an edit as a diff, or named arguments."""
     arguments = decode_arguments(call)
-    if command := find_string(arguments, COMMAND_KEYS):
-        return f"$ {command}"
     path = "".join(find_files(call)[:1])
+    if command := _find_command(call, arguments, path):
+        return f"$ {command}"
     edits = find_replacements(arguments)
     if edits:
         diffs = [format_diff(old, new) for old, new, _ in edits]
@@ -76,6 +83,13 @@ def format_call(call: ToolCall) -> str:
     if not arguments and call.arguments not in ("", "{}"):
         named.append(call.arguments)
     return "\n".join(named)
+
+
+def _find_command(call: ToolCall, arguments: dict[str, object], path: str) -> str:
+    """Return the command of a shell, or of another tool that has one and names no file."""
+    if call.name.lower() in SHELL_TOOLS:
+        return find_string(arguments, COMMAND_KEYS)
+    return "" if path else find_string(arguments, _COMMAND_KEYS)
 
 
 def decode_arguments(call: ToolCall) -> dict[str, object]:

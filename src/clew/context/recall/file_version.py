@@ -8,11 +8,10 @@ from msgspec import Struct
 from clew.context.recall.entry_text import decode_arguments, format_call
 from clew.context.recall.search import names_file
 from clew.context.recall.units import Unit
-from clew.context.tool_arguments import CONTENT_KEYS, READ_TOOLS, find_replacements
+from clew.context.tool_arguments import PART_KEYS, READ_TOOLS, find_content, find_replacements
 from clew.core.ids import EntryId
 from clew.core.messages import ToolCall
 
-_PART_KEYS = frozenset({"offset", "limit", "view_range", "start_line", "end_line"})
 _LINE_NUMBER = re.compile(r"^\s*\d+(?:→|\t|\s*\|)", re.MULTILINE)
 
 
@@ -54,10 +53,10 @@ def find_latest_version(units: Sequence[Unit], path: str) -> KnownFile | None:
 
 def _whole_text(call: ToolCall, output: str) -> str | None:
     arguments = decode_arguments(call)
-    content = [arguments[key] for key in CONTENT_KEYS if isinstance(arguments.get(key), str)]
-    if content:
-        return str(content[0])
-    if call.name.lower() in READ_TOOLS and not _PART_KEYS & arguments.keys() and output:
+    content = find_content(arguments)
+    if content is not None:
+        return content
+    if call.name.lower() in READ_TOOLS and not PART_KEYS & arguments.keys() and output:
         lines = output.splitlines()
         numbered = sum(bool(_LINE_NUMBER.match(line)) for line in lines)
         return _LINE_NUMBER.sub("", output) if numbered > len(lines) / 2 else output
@@ -70,7 +69,7 @@ def _apply(base: Unit, text: str, later: Iterable[Unit]) -> KnownFile:
     for unit in later:
         arguments = decode_arguments(unit.call) if unit.call else {}
         edits = find_replacements(arguments)
-        if edits and all(old in text for old, _, _ in edits):
+        if edits and all(old and old in text for old, _, _ in edits):
             for old, new, everywhere in edits:
                 text = text.replace(old, new, -1 if everywhere else 1)
             applied.append(unit.entry_id)
