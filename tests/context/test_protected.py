@@ -265,8 +265,20 @@ def test_a_file_that_was_read_in_part_is_not_known(result: str) -> None:
     assert versions(*called("Read", result, file_path="a.py"), *edit) == {}
     cut = called("Read", "     1\taaa [cut: 9 more characters]", file_path="a.py")
     assert versions(*cut, *edit) == {}
-    first = called("Read", numbered("a"), file_path="a.py", limit=1)
-    assert versions(*first, *edit) == {}
+    for part in ({"limit": 1}, {"view_range": [1, 3]}, {"startLine": 1, "endLine": 3}):
+        first = called("Read", numbered("a"), file_path="a.py", **part)
+        assert versions(*first, *edit) == {}
+    whole = called("Read", numbered("a"), file_path="a.py", offset=1, limit=None)
+    assert versions(*whole, *edit) == {"a.py": "b\n"}
+
+
+def test_a_file_is_not_known_after_git_or_a_shell_may_have_changed_it() -> None:
+    write = called("Write", "written", file_path="/w/app/a.py", content=TEXT)
+
+    assert versions(*write, *called("Bash", "", command="git checkout a.py")) == {}
+    assert versions(*write, *called("Bash", "", command="cd /w/app && sed -i s/f/g/ a.py")) == {}
+    assert versions(*write, *called("Bash", "", command="git status")) == {"/w/app/a.py": TEXT}
+    assert versions(*called("Write", "written", file_path="a.json", content={"a": 1})) == {}
 
 
 def test_a_compaction_writes_out_the_files_that_are_being_edited() -> None:

@@ -306,6 +306,12 @@ def test_the_text_of_an_entry_is_all_that_was_said_called_and_returned() -> None
         (call("Bash", '{"command":"ls -l","x":1}'), "$ ls -l"),
         (call("Grep", '{"pattern":"x","-n":true}'), "Grep\npattern: x\n-n: true"),
         (call("Odd", "not json"), "Odd\nnot json"),
+        (call("Deploy", '{"command":"make up"}'), "$ make up"),
+        (call("Deploy", '{"script":"make up"}'), "Deploy\nscript: make up"),
+        (
+            call("str_replace_editor", '{"command":"view","path":"a.py"}'),
+            "str_replace_editor a.py\ncommand: view",
+        ),
         (call("Odd", "[1]"), "Odd\n[1]"),
         (call("Nothing", ""), "Nothing"),
         (

@@ -176,6 +176,12 @@ def test_a_file_whose_changes_git_discarded_says_so(command: str, undone: list[s
     assert not undone or f"{command}\n" in text
 
 
+def test_a_checkout_of_the_present_branch_discards_nothing() -> None:
+    text = show(edit("/app/main/a.py"), run("git checkout main", "Already on 'main'"))
+
+    assert "undone" not in text
+
+
 def test_a_file_that_was_edited_after_a_restore_is_changed() -> None:
     text = show(edit("/app/a.py"), run("git restore ."), edit("/app/a.py"))
 

@@ -9,7 +9,12 @@ from msgspec.structs import replace
 from clew.context.compaction_plan import compact_by_rules
 from clew.context.digest.excerpts import Excerpts
 from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import make_passage, split_passages, strip_line_number
+from clew.context.digest.passages import (
+    make_passage,
+    split_passages,
+    strip_line_number,
+    strip_wrapping,
+)
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.estimate import text_units
 from clew.context.items import Item, Items
@@ -38,6 +43,8 @@ from clew.core.messages import (
     user,
 )
 from clew.core.text import truncate_middle
+from tests.context.conversations import items as ledger_items
+from tests.context.conversations import use
 from tests.histories import SETUP, entries_of, histories
 
 
@@ -457,3 +464,26 @@ def test_the_instruction_at_the_end_of_a_conversation_says_what_stays_and_how_lo
     assert "The last 6 messages" in plain
     assert "at most 300 words" in plain
     assert focused.removeprefix(plain) == "\n\nAdditional focus:\nKeep names."
+
+
+@given(max_chars=st.integers(-10, 400), turns=st.integers(1, 25), plan=st.booleans())
+def test_a_digest_of_any_size_ends_and_fits(max_chars: int, turns: int, *, plan: bool) -> None:
+    done = "The user approved the plan. Carry it out."
+    steps = use("ExitPlanMode", {"plan": "1. Move it\n2. Test it"}, done) if plan else ()
+    talk = ledger_items(
+        *(user(f"请求 {n} do this") for n in range(turns)),
+        *steps,
+        *use("Edit", {"file_path": "a.py", "old_string": "one()", "new_string": "two()"}, "ok"),
+    )
+    earlier = prepare_digest(talk).write_chars(3_000)
+
+    for digest in (prepare_digest(talk), prepare_digest(talk, previous=earlier)):
+        assert len(digest.write_chars(max_chars)) <= max(0, max_chars)
+
+
+def test_reminders_in_results_are_left_out() -> None:
+    text = "one  <system-reminder>a</system-reminder>\ntwo\n<system-reminder>b</system-reminder>"
+
+    assert strip_wrapping(text) == "one\ntwo"
+    assert strip_wrapping("one <system-reminder>cut") == "one <system-reminder>cut"
+    assert strip_wrapping("Command: ls\nChunk ID: 1\nOutput:\na.py") == "a.py"

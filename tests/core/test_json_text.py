@@ -36,6 +36,11 @@ def test_nesting_up_to_the_limit_is_accepted(make: Any) -> None:
     assert JsonDecoder().decode(make(MAX_DEPTH).encode()) is not None
 
 
+def test_a_lone_surrogate_is_a_decoding_error() -> None:
+    with pytest.raises(msgspec.DecodeError, match="surrogate"):
+        decode_json('{"a": "\ud800"}')
+
+
 def test_a_deep_part_that_the_type_does_not_name_counts_too() -> None:
     with pytest.raises(NestedTooDeeply):
         decode_json(f'{{"a": 1, "b": {arrays(500)}}}', type=dict[str, msgspec.Raw])
