@@ -12,7 +12,7 @@ from clew.context.view import View, shorten_item
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
-_TAIL, _SUMMARY = 0.35, 0.60
+_TAIL, _SUMMARY = 0.30, 0.68
 _WORDS = 0.25
 """Share of the window for the user's words."""
 _QUOTED, _FRAME, _HEADINGS = 1.3, 6, 90
