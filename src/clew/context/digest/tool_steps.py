@@ -117,8 +117,10 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def edits(self) -> tuple[FileEdit, ...]:
         """The files that the step changed: by a tool, a patch, or a shell command."""
-        reads = self.failed or not self.answered or self.name in READ_TOOLS
-        return () if reads or self._did_nothing else self._edits
+        if self.failed or not self.answered or self.name in READ_TOOLS:
+            return ()
+        edits = self._edits
+        return () if edits and self._did_nothing else edits
 
     @lazy_property
     def _did_nothing(self) -> bool:

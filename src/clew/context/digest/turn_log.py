@@ -1,6 +1,6 @@
 """The turn log: the requests of a conversation that grows, each with the answer of its turn."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -24,8 +24,8 @@ from clew.core.text import pluralize
 
 MOST_CONCLUSION = 1_200
 """Characters of an answer that a ledger quotes."""
-_MOST_BACK = 3
-"""Turns in which a list is sought that a request refers to."""
+_MOST_BACK, _MOST_MARKED = 3, 200
+"""Turns in which a list is sought that a request refers to, and requests that may refer to one."""
 _USER, _ASSISTANT, _TOOL_RESULT = ItemKind.USER, ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 
 
@@ -103,6 +103,8 @@ class TurnLog:
         self.summary: EarlierSummary | None = None
         """The last summary that a program put into the conversation to continue it."""
         self._turns: list[Turn] = []
+        self._marked = 0
+        """Turns that `_mark_picked` has read."""
         self._answers: list[Item] = []
         """What the model said since the last request."""
 
@@ -123,6 +125,7 @@ class TurnLog:
 
     def list_turns(self) -> list[Turn]:
         """Return the turns so far; the last one ends with the last message."""
+        self._mark_picked()
         return [*self._turns[:-1], *(self._end(turn) for turn in self._turns[-1:])]
 
     def _add_answer(self, entry_id: EntryId, said: str) -> None:
@@ -144,18 +147,20 @@ class TurnLog:
             return
         if turns and turns[-1].request == request and turns[-1].outcome is TurnOutcome.UNANSWERED:
             turns.pop()
-        if labels := find_labels(request):
-            self._mark_picked(labels)
         turns.append(Turn(entry_id=item.entry_id, request=request, images=images))
 
-    def _mark_picked(self, labels: Sequence[str]) -> None:
-        """Note which items of the newest such list a request refers to."""
-        for place in range(len(self._turns) - 1, max(-1, len(self._turns) - _MOST_BACK - 1), -1):
-            turn = self._turns[place]
-            if picked := find_picked(labels, turn.answer):
-                both = tuple(dict.fromkeys((*turn.picked, *picked)))
-                self._turns[place] = replace(turn, picked=both)
-                return
+    def _mark_picked(self) -> None:
+        """Note which items of an answer the next requests refer to, in the newest turns."""
+        turns = self._turns
+        for place in range(max(self._marked, len(turns) - _MOST_MARKED), len(turns)):
+            labels = find_labels(turns[place].request)
+            for before in range(place - 1, max(-1, place - _MOST_BACK - 1), -1) if labels else ():
+                picked = find_picked(labels, turns[before].answer)
+                if picked:
+                    both = dict.fromkeys((*turns[before].picked, *picked))
+                    turns[before] = replace(turns[before], picked=tuple(both))
+                    break
+        self._marked = max(0, len(turns) - 1)  # the last one may be repeated
 
     def _conclude(self) -> None:
         if self._turns and self._answers:
