@@ -23,6 +23,8 @@ _SHORT_REPLY = 40
 """Characters of a reply that depends on what was asked before it."""
 _LEAST_CONCLUSION, _LEAST_UNFINISHED = 140, 240
 """An answer is quoted whole or in this room; a turn without one ends with mere narration."""
+_FIRST_CONCLUSIONS = 400
+"""Characters of each of the two newest answers, at least."""
 _MOST_PICKED = 700
 """Characters of the items that the user referred to, beside the conclusion."""
 _ANSWER_SHARE, _MOST_RESERVED = 0.12, 500
@@ -190,7 +192,9 @@ def _quote_answers(turns: Sequence[Turn], room: int) -> list[str]:
             continue
         is_done = turn.outcome is _ANSWERED or not done
         least = len(head) + 1 + (_LEAST_CONCLUSION if is_done else _LEAST_UNFINISHED)
-        wished = max(least, 400 if done < 2 else 0) + min(sum(map(len, turn.picked)), _MOST_PICKED)
+        wished = least if done > 1 else max(least, _FIRST_CONCLUSIONS)
+        if turn.picked:
+            wished += min(sum(map(len, turn.picked)), _MOST_PICKED)
         share = max(fair_share, min(room, wished))
         limit = min(share - len(head) - 1, MOST_CONCLUSION)
         if share >= least or size <= limit:
