@@ -38,14 +38,14 @@ def section(
 
 @pytest.mark.req("CMP-3")
 def test_a_digest_tells_how_files_were_changed() -> None:
-    old = "if err := id.Validate(key); err != nil {\n\treturn err\n}"
-    new = 'if key.IsEmpty() {\n\treturn errors.New("a key is required")\n}'
-    talk = items(user("Make keys typed"), *edit("/work/store.go", old, new))
+    old = "if problem := inspect(key); problem != nil {\n\treturn err\n}"
+    new = 'if key.missing() {\n\treturn errors.New("a key is required")\n}'
+    talk = items(user("Make keys typed"), *edit("/app/store.go", old, new))
 
     assert (
-        "\nEdits, newest first (- removed, + added):\n/work/store.go:\n"
-        "#3 - if err := id.Validate(key); err != nil {\n"
-        '+ if key.IsEmpty() {\n+ return errors.New("a key is required")\n'
+        "\nEdits, newest first (- removed, + added):\n/app/store.go:\n"
+        "#3 - if problem := inspect(key); problem != nil {\n"
+        '+ if key.missing() {\n+ return errors.New("a key is required")\n'
     ) in f"{prepare_digest(talk).write_chars(4_000)}\n"
 
 
@@ -192,9 +192,9 @@ def test_lines_that_say_nothing_are_left_out() -> None:
 
 
 def test_a_removed_line_is_left_out_if_an_added_one_is_like_it() -> None:
-    old, new = "checkpoint_id = read_trailer(text)", "checkpoint_id = read_trailer(text, strict)"
+    old, new = "door_number = read_label(text)", "door_number = read_label(text, strict)"
 
-    assert "\n#2 + checkpoint_id" in section(edit("a.py", old, new))
+    assert "\n#2 + door_number" in section(edit("a.py", old, new))
 
 
 def test_of_a_new_file_the_definitions_are_listed() -> None:
@@ -206,11 +206,9 @@ def test_of_a_new_file_the_definitions_are_listed() -> None:
 
 def test_lines_that_can_be_seen_are_not_listed_again() -> None:
     line = "connection = open_connection(address, timeout=10)"
-    step = edit("/work/a.py", "", line)
+    step = edit("/app/a.py", "", line)
 
-    assert section(step, root="/work").startswith(
-        "Edits, newest first (- removed, + added):\na.py:"
-    )
+    assert section(step, root="/app").startswith("Edits, newest first (- removed, + added):\na.py:")
     assert section(step, known=frozenset([line])) == ""
 
 

@@ -17,14 +17,14 @@ def calls_of(*steps: tuple[Message, ...]) -> list[str]:
 def test_a_digest_tells_what_other_tools_did() -> None:
     talk = items(
         user("Cancel my flight and tell the team"),
-        use("cancel_reservation", {"reservation_id": "Z7GOZK"}, '{"status": "cancelled"}'),
-        use("mcp__tracker__create_issue", {"title": "Refund", "labels": ["a"]}, "ENT-131"),
+        use("cancel_booking", {"booking": "R-17"}, '{"status": "cancelled"}'),
+        use("mcp__tracker__create_issue", {"title": "Refund", "labels": ["a"]}, "OPS-7"),
     )
 
     assert (
         "\nCalls of other tools, newest first:\n"
-        '- #5 mcp__tracker__create_issue title: Refund, labels: ["a"] → ENT-131\n'
-        '- #3 cancel_reservation reservation_id: Z7GOZK → {"status": "cancelled"}\n'
+        '- #5 mcp__tracker__create_issue title: Refund, labels: ["a"] → OPS-7\n'
+        '- #3 cancel_booking booking: R-17 → {"status": "cancelled"}\n'
     ) in f"{prepare_digest(talk).write_chars(3_000)}\n"
 
 
@@ -81,7 +81,7 @@ def test_a_call_is_listed_once_and_tells_its_failure() -> None:
         ("readme_update", False),
         ("listing", False),
         ("getJiraIssue", True),
-        ("book_reservation", False),
+        ("book_table", False),
         ("issue", False),
     ],
 )

@@ -1,7 +1,7 @@
-"""The tools of different programs by their names and arguments.
+"""Names of tools and of their arguments, in Clew and in other programs.
 
-Clew, imported sessions and messages of other frameworks name their tools and arguments
-differently. Whoever asks what a call did, asks here.
+Imported sessions and messages of other frameworks use other names than Clew. The digest, the
+restored files and Recall use these tables to find out what a call did.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -28,7 +28,7 @@ def read_pull_request(output: str) -> PullRequestText | None:
     if output.startswith("{"):
         try:
             return _json.decode(output)
-        except (msgspec.DecodeError, UnicodeEncodeError):
+        except msgspec.DecodeError:
             return None
     head, _, body = output.partition("\n--\n")
     fields = dict(_FIELD.findall(head))
