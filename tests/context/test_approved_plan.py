@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import fit
-from clew.context.digest.approved_plan import quote_plan
 from clew.context.digest.rule_summary import prepare_digest
+from clew.context.digest.state.approved_plan import quote_plan
 from clew.core.messages import assistant, user
 from tests.context.conversations import items, use
 

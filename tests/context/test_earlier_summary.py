@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew import fit
-from clew.context.digest.earlier_summary import quote_summary
 from clew.context.digest.rule_summary import prepare_digest
+from clew.context.digest.turns.earlier_summary import quote_summary
 from clew.core.messages import assistant, user
 from tests.context.conversations import items, run
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.digest.edits_section import EditsSection
-from clew.context.digest.net_changes import NetChange, list_changes
+from clew.context.digest.edits.edits_section import EditsSection
+from clew.context.digest.edits.net_changes import NetChange, list_changes
 from clew.context.digest.rule_summary import prepare_digest
-from clew.context.digest.step_log import list_steps
+from clew.context.digest.steps.step_log import list_steps
 from clew.core.ids import EntryId
 from clew.core.messages import Message, ToolCall, assistant, tool_result, user
 from tests.context.conversations import items, run, use

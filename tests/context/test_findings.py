@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.digest.agent_prose import read_prose
-from clew.context.digest.findings import (
+from clew.context.digest.prose.agent_prose import read_prose
+from clew.context.digest.prose.findings import (
     choose_findings,
     drop_told,
     fit_statements,
@@ -17,8 +17,8 @@ from clew.context.digest.findings import (
     rank_statements,
     render_findings,
 )
+from clew.context.digest.prose.sentence_cues import Topic, classify_sentence
 from clew.context.digest.rule_summary import prepare_digest
-from clew.context.digest.sentence_cues import Topic, classify_sentence
 from clew.context.items import Item, ItemKind
 from clew.context.view import fold
 from clew.core.entries import Entry

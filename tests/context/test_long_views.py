@@ -11,8 +11,8 @@ from clew.context.compaction_plan import compact_by_rules
 from clew.context.cuts import legal_cuts
 from clew.context.digest.passages import count_names, find_names
 from clew.context.digest.rule_summary import prepare_digest
-from clew.context.digest.state_ledger import gather_state
-from clew.context.digest.step_log import list_steps
+from clew.context.digest.state.state_ledger import gather_state
+from clew.context.digest.steps.step_log import list_steps
 from clew.context.estimate import text_units
 from clew.context.items import Items
 from clew.context.plan import measure_words, sum_words

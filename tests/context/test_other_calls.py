@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew.context.digest.other_calls import is_lookup, list_other_calls
 from clew.context.digest.rule_summary import prepare_digest
-from clew.context.digest.step_log import list_steps
+from clew.context.digest.state.other_calls import is_lookup, list_other_calls
+from clew.context.digest.steps.step_log import list_steps
 from clew.core.messages import Message, user
 from tests.context.conversations import edit, items, run, use
 

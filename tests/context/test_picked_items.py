@@ -2,10 +2,10 @@
 
 import pytest
 
-from clew.context.digest.conclusion import quote_conclusion
-from clew.context.digest.picked_items import find_labels, find_picked
-from clew.context.digest.turn_ledger import render_turns
-from clew.context.digest.turn_log import list_turns
+from clew.context.digest.turns.conclusion import quote_conclusion
+from clew.context.digest.turns.picked_items import find_labels, find_picked
+from clew.context.digest.turns.turn_ledger import render_turns
+from clew.context.digest.turns.turn_log import list_turns
 from clew.core.messages import assistant, user
 from tests.context.conversations import items
 

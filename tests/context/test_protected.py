@@ -5,7 +5,7 @@ from msgspec import json
 
 from clew.context.clearing_plan import plan_clearing, plan_squeeze
 from clew.context.compaction_plan import compact_by_rules, plan_without_summary
-from clew.context.digest.step_log import StepLog
+from clew.context.digest.steps.step_log import StepLog
 from clew.context.file_versions import RESTORED_HEADING, find_versions
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected

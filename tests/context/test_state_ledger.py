@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.digest.check_results import Outcome
-from clew.context.digest.file_activity import find_root
 from clew.context.digest.sections import TextSection, fill_sections
-from clew.context.digest.shell_commands import split_command, strip_prefixes
-from clew.context.digest.state_ledger import StateLedger, gather_state, render_state
-from clew.context.digest.step_log import list_steps
+from clew.context.digest.state.check_results import Outcome
+from clew.context.digest.state.state_ledger import StateLedger, gather_state, render_state
+from clew.context.digest.steps.file_activity import find_root
+from clew.context.digest.steps.shell_commands import split_command, strip_prefixes
+from clew.context.digest.steps.step_log import list_steps
 from clew.context.items import Item
 from clew.context.view import fold
 from clew.core.entries import Entry

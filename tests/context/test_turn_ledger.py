@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.context.digest.conclusion import quote_conclusion
-from clew.context.digest.turn_ledger import render_turns
-from clew.context.digest.turn_log import Turn, TurnOutcome, list_turns
+from clew.context.digest.turns.conclusion import quote_conclusion
+from clew.context.digest.turns.turn_ledger import render_turns
+from clew.context.digest.turns.turn_log import Turn, TurnOutcome, list_turns
 from clew.context.digest.user_words import find_request, is_rule
 from clew.context.items import Item, ItemKind
 from clew.context.user_answers import find_words

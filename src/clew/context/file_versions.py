@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.digest.history import History
-from clew.context.digest.step_log import StepLog
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.step_log import StepLog
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.estimate import text_units
 from clew.context.loss_report import WrittenSummary
 from clew.context.plan import Budget, Reduce, Wording

@@ -19,8 +19,8 @@ from clew.core.messages import ToolResult
 
 if TYPE_CHECKING:
     # Slow to import, and few sessions have protected content.
-    from clew.context.digest.step_log import StepLog
-    from clew.context.digest.tool_steps import ToolStep
+    from clew.context.digest.steps.step_log import StepLog
+    from clew.context.digest.steps.tool_steps import ToolStep
 
 _RULE = r"(?s)([\w.*?-]+)\((.+)\)"
 _TOOL = r"mcp__\S+|[A-Za-z_]\w*"
@@ -128,7 +128,7 @@ class _ViewSteps:
 
     def list_steps(self, items: Items) -> "list[ToolStep]":
         """Return the steps of `items`."""
-        from clew.context.digest.step_log import StepLog  # noqa: PLC0415 - few sessions need it
+        from clew.context.digest.steps.step_log import StepLog  # noqa: PLC0415 - few sessions need it
 
         if self._log is None or not items.continues(self._items):
             self._items, self._log = NO_ITEMS, StepLog()

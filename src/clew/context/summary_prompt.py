@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from clew.context.digest.state_ledger import gather_state, render_state
+from clew.context.digest.state.state_ledger import gather_state, render_state
 from clew.context.items import Item
 from clew.core.messages import (
     File,

@@ -107,7 +107,7 @@ def describe_entries(entries: Sequence[Entry]) -> str:
 def find_changed_files(entries: Sequence[Entry]) -> list[str]:
     """Return the files that successful calls changed, the last changed first."""
     # Loads the rule-based summaries, which most sessions never need.
-    from clew.context.digest.state_ledger import gather_state  # noqa: PLC0415
+    from clew.context.digest.state.state_ledger import gather_state  # noqa: PLC0415
 
     said = [
         Item.of(entry.id, entry.body.message)

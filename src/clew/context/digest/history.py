@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.context.digest.agent_prose import ItemProse, read_prose
 from clew.context.digest.passages import (
     CALLED,
     Passage,
@@ -19,8 +18,9 @@ from clew.context.digest.passages import (
     has_windows_path,
     read_passages,
 )
-from clew.context.digest.state_ledger import StateLog
-from clew.context.digest.turn_log import TurnLog
+from clew.context.digest.prose.agent_prose import ItemProse, read_prose
+from clew.context.digest.state.state_ledger import StateLog
+from clew.context.digest.turns.turn_log import TurnLog
 from clew.context.items import Item, Items
 from clew.context.lazy_list import LazyMapping
 from clew.context.view import View

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from clew.context.digest.sentence_cues import is_narration
+from clew.context.digest.prose.sentence_cues import is_narration
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property

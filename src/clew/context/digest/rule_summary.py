@@ -12,23 +12,23 @@ from itertools import chain
 
 from msgspec import Struct
 
-from clew.context.digest.approved_plan import ApprovedPlan, quote_plan
-from clew.context.digest.earlier_summary import EarlierSummary, quote_summary
-from clew.context.digest.edits_section import EditsSection
+from clew.context.digest.edits.edits_section import EditsSection
 from clew.context.digest.excerpts import LEAST_PART, Excerpts
-from clew.context.digest.findings import (
+from clew.context.digest.history import History, join_passages
+from clew.context.digest.name_index import NameIndex
+from clew.context.digest.passages import make_passage, render_text
+from clew.context.digest.prose.findings import (
     drop_told,
     fit_statements,
     rank_statements,
     render_findings,
 )
-from clew.context.digest.history import History, join_passages
-from clew.context.digest.name_index import NameIndex
-from clew.context.digest.passages import make_passage, render_text
-from clew.context.digest.state_ledger import render_state
+from clew.context.digest.state.approved_plan import ApprovedPlan, quote_plan
+from clew.context.digest.state.state_ledger import render_state
 from clew.context.digest.talk import prepare_talk
-from clew.context.digest.turn_ledger import write_turns
-from clew.context.digest.turn_log import Turn
+from clew.context.digest.turns.earlier_summary import EarlierSummary, quote_summary
+from clew.context.digest.turns.turn_ledger import write_turns
+from clew.context.digest.turns.turn_log import Turn
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId

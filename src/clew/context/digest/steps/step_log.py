@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from clew.context.digest.tool_steps import ToolStep, is_read_tool
+from clew.context.digest.steps.tool_steps import ToolStep, is_read_tool
 from clew.context.items import Item, ItemKind
 from clew.core.ids import NO_ENTRY, CallId, EntryId
 from clew.core.messages import Message, Role, ToolCall, ToolResult, assistant

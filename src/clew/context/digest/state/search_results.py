@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clew.context.cleared_results import MARKER
-from clew.context.digest.shell_commands import split_words
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.shell_commands import split_words
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
 _TOOLS = frozenset({"grep", "search", "search_file_content", "grep_search", "search_files"})

@@ -6,10 +6,10 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from clew.context.digest.net_changes import NetChange
+from clew.context.digest.edits.net_changes import NetChange
 from clew.context.digest.passages import LEAST_LINE
 from clew.context.digest.sections import cite_entry
-from clew.context.digest.tool_steps import is_temporary
+from clew.context.digest.steps.tool_steps import is_temporary
 from clew.core.text import one_line, truncate
 
 _HEADING = "Edits, newest first (- removed, + added):"

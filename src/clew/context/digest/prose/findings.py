@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 
-from clew.context.digest.agent_prose import ItemProse, Prose, read_prose, select_prose
-from clew.context.digest.sentence_cues import Topic, is_put_off
+from clew.context.digest.prose.agent_prose import ItemProse, Prose, read_prose, select_prose
+from clew.context.digest.prose.sentence_cues import Topic, is_put_off
 from clew.context.items import Item
 from clew.core.ids import EntryId
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.digest.passages import strip_wrapping
-from clew.context.digest.shell_commands import split_command, strip_prefixes
+from clew.context.digest.steps.shell_commands import split_command, strip_prefixes
 from clew.context.digest.user_words import is_rejection
 from clew.context.lazy_list import lazy_property
 from clew.context.tool_arguments import (

@@ -7,7 +7,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from clew.context.digest.tool_steps import ToolStep, is_temporary
+from clew.context.digest.steps.tool_steps import ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
 _PLAN_TOOL = "exitplanmode"

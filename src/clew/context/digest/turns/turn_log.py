@@ -6,9 +6,9 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.digest.conclusion import write_line
-from clew.context.digest.earlier_summary import EarlierSummary
-from clew.context.digest.picked_items import find_labels, find_picked
+from clew.context.digest.turns.conclusion import write_line
+from clew.context.digest.turns.earlier_summary import EarlierSummary
+from clew.context.digest.turns.picked_items import find_labels, find_picked
 from clew.context.digest.user_words import (
     find_request,
     is_earlier_summary,

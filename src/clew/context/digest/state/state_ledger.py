@@ -10,25 +10,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from clew.context.digest.approved_plan import ApprovedPlan, find_plan
-from clew.context.digest.check_results import CheckRun, find_checks, keep_latest
-from clew.context.digest.failures import Failure, list_failures, write_failure
-from clew.context.digest.file_activity import (
+from clew.context.digest.edits.net_changes import NetChange, list_changes
+from clew.context.digest.sections import TextSection, cite_entry, fill_sections, join_some
+from clew.context.digest.state.approved_plan import ApprovedPlan, find_plan
+from clew.context.digest.state.check_results import CheckRun, find_checks, keep_latest
+from clew.context.digest.state.failures import Failure, list_failures, write_failure
+from clew.context.digest.state.git_state import GitState, follow_repository
+from clew.context.digest.state.other_calls import OtherCall, list_other_calls
+from clew.context.digest.state.repository_section import write_repository
+from clew.context.digest.state.search_results import MOST_SEARCHES, SearchResult, list_searches
+from clew.context.digest.state.task_list import TaskItem, list_tasks
+from clew.context.digest.steps.file_activity import (
     FileActivity,
     find_root,
     list_files,
     list_paths,
     shorten_path,
 )
-from clew.context.digest.git_state import GitState, follow_repository
-from clew.context.digest.net_changes import NetChange, list_changes
-from clew.context.digest.other_calls import OtherCall, list_other_calls
-from clew.context.digest.repository_section import write_repository
-from clew.context.digest.search_results import MOST_SEARCHES, SearchResult, list_searches
-from clew.context.digest.sections import TextSection, cite_entry, fill_sections, join_some
-from clew.context.digest.step_log import StepLog
-from clew.context.digest.task_list import TaskItem, list_tasks
-from clew.context.digest.tool_steps import ToolStep, is_temporary
+from clew.context.digest.steps.step_log import StepLog
+from clew.context.digest.steps.tool_steps import ToolStep, is_temporary
 from clew.context.digest.user_words import is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clew.context.digest.pull_request_text import quote_pull_request, read_pull_request
-from clew.context.digest.shell_commands import split_words
-from clew.context.digest.tool_steps import FileEdit, ToolStep, is_temporary
+from clew.context.digest.state.pull_request_text import quote_pull_request, read_pull_request
+from clew.context.digest.steps.shell_commands import split_words
+from clew.context.digest.steps.tool_steps import FileEdit, ToolStep, is_temporary
 from clew.core.ids import NO_ENTRY, EntryId
 
 

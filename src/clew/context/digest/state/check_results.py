@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.cleared_results import MARKER
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.lazy_list import lazy_property
 from clew.core.ids import EntryId
 from clew.core.text import one_line, pluralize

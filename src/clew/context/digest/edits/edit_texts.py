@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.tool_arguments import find_replacements
 
 _PATCHED_FILE = re.compile(

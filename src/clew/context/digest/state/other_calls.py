@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.cleared_results import DELEGATION_TOOLS
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.tool_arguments import (
     AGENT_TOOLS,
     CHANGE_TOOLS,

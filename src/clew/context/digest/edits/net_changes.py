@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from clew.context.digest.edit_texts import EditText, read_edits
-from clew.context.digest.file_activity import shorten_path
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.edits.edit_texts import EditText, read_edits
+from clew.context.digest.steps.file_activity import shorten_path
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
 

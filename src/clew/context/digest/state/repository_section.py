@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from clew.context.digest.file_activity import shorten_path
-from clew.context.digest.git_state import GitState
 from clew.context.digest.sections import cite_entry, join_some
+from clew.context.digest.state.git_state import GitState
+from clew.context.digest.steps.file_activity import shorten_path
 from clew.core.text import one_line, pluralize
 
 _UNCOMMITTED = 8

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.todo_list import WHOLE_LISTS
 
 _CREATED = re.compile(r"Task #?(\w+) created")

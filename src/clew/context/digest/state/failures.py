@@ -8,8 +8,8 @@ that were edited until the check passed, or the command that worked instead.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clew.context.digest.check_results import CheckRun, Outcome, quote_failure
-from clew.context.digest.tool_steps import ToolStep
+from clew.context.digest.state.check_results import CheckRun, Outcome, quote_failure
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import one_line
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.cleared_results import DELEGATION_TOOLS
-from clew.context.digest.approved_plan import find_quoted_plan
-from clew.context.digest.sentence_cues import Topic, classify_sentence, is_narration
+from clew.context.digest.prose.sentence_cues import Topic, classify_sentence, is_narration
+from clew.context.digest.state.approved_plan import find_quoted_plan
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
 from clew.core.ids import EntryId

@@ -7,8 +7,8 @@ first task, the newest request, and what reads like a rule come first. Nothing i
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
-from clew.context.digest.conclusion import quote_conclusion
-from clew.context.digest.turn_log import MOST_CONCLUSION, Turn, TurnOutcome
+from clew.context.digest.turns.conclusion import quote_conclusion
+from clew.context.digest.turns.turn_log import MOST_CONCLUSION, Turn, TurnOutcome
 from clew.core.text import pluralize
 
 _ANSWERED = TurnOutcome.ANSWERED

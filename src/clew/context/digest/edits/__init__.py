@@ -1,0 +1,1 @@
+"""What the edits of a session changed, as a net diff."""

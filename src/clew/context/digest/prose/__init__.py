@@ -1,0 +1,1 @@
+"""What the agent wrote: sentences with decisions, failures and open items."""

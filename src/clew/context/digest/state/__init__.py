@@ -1,0 +1,1 @@
+"""Where the work stands: checks, repository, files, tasks, plan."""

@@ -1,0 +1,1 @@
+"""Tool calls with their results, read once: what was run, read and changed."""

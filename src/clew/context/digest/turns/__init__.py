@@ -1,0 +1,1 @@
+"""The user's requests word for word, and how each turn ended."""
