@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from clew.context.digest.edits.edits_section import EditsSection
 from clew.context.digest.edits.net_changes import NetChange, list_changes
 from clew.context.digest.rule_summary import prepare_digest
+from clew.context.digest.state.state_ledger import gather_state
 from clew.context.digest.steps.step_log import list_steps
 from clew.core.ids import EntryId
 from clew.core.messages import Message, ToolCall, assistant, tool_result, user
@@ -107,7 +108,7 @@ def test_an_edit_after_an_undo_counts_from_there() -> None:
     first, later = edit("a.py", "alpha()", "beta()"), edit("a.py", "gamma()", "alpha()")
     steps = list_steps(items(first, run("git checkout a.py"), later))
 
-    (change,) = list_changes(steps, undone={"a.py": 2})
+    (change,) = list_changes(steps, undone={"a.py": [range(3)]})
 
     assert (change.removed, change.added) == (["gamma()"], ["alpha()"])
 
@@ -128,9 +129,76 @@ def test_no_room_gives_no_section() -> None:
 def test_what_git_discarded_is_not_listed() -> None:
     steps = list_steps(items(edit("a.py", "one()", "two()"), edit("b.py", "one()", "two()")))
 
-    assert [change.path for change in list_changes(steps, undone={"a.py": 5, "c.py": 5})] == [
-        "b.py"
-    ]
+    changes = list_changes(steps, undone={"a.py": [range(5)], "c.py": [range(5)]})
+
+    assert [change.path for change in changes] == ["b.py"]
+
+
+COMMITTED = "[main 1a2b3c4] one\n 1 file changed"
+
+
+def net_changes(*steps: Step) -> list[tuple[str, list[str], list[str]]]:
+    """Return the changes that are left after what git did."""
+    changes = gather_state(items(*steps)).changes
+    return [(change.path, change.removed, change.added) for change in changes]
+
+
+def test_what_was_committed_before_git_discarded_the_rest_is_listed() -> None:
+    first, second = edit("a.py", "one()", "two()"), edit("a.py", "two()", "three()")
+    commit = run("git commit -am one", COMMITTED)
+    kept = [("a.py", ["one()"], ["two()"])]
+
+    assert net_changes(first, commit, second, run("git checkout a.py")) == kept
+    assert net_changes(first, commit, second, run("git reset --hard")) == kept
+    assert net_changes(first, commit, run("rm a.py"), run("git checkout a.py")) == kept
+    assert net_changes(first, commit, run("git reset --hard HEAD~1")) == []
+
+
+def test_a_dropped_stash_takes_its_edits_along() -> None:
+    first, second = edit("a.py", "one()", "two()"), edit("b.py", "one()", "two()")
+    stash = run("git stash", "Saved working directory and index state WIP on main: 1a2b3c4 one")
+
+    assert [path for path, _, _ in net_changes(first, stash, second)] == ["a.py", "b.py"]
+    dropped = net_changes(first, stash, second, run("git stash drop", "Dropped refs/stash@{0}"))
+    assert [path for path, _, _ in dropped] == ["b.py"]
+    popped = net_changes(first, stash, run("git stash pop", "Dropped refs/stash@{0}"))
+    assert [path for path, _, _ in popped] == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("git mv app/a.py app/b.py", "app/b.py"),
+        ("mv -f app/a.py core/", "core/a.py"),
+        ("mkdir core && mv app/a.py core", "core/a.py"),
+        ("git mv app lib", "lib/a.py"),
+        ("mv app/*.py core/", "app/a.py"),
+    ],
+)
+def test_edits_follow_a_file_that_is_renamed(command: str, path: str) -> None:
+    first = edit("app/a.py", "one()", "two()")
+
+    assert changes_of(first, run(command)) == [(path, ["one()"], ["two()"])]
+
+
+def test_a_patch_that_renames_a_file_continues_its_edits() -> None:
+    patch = (
+        "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n-two()\n+three()\n"
+        "*** End Patch"
+    )
+    steps = edit("a.py", "one()", "two()"), use("apply_patch", {"input": patch}, "Done!")
+
+    assert changes_of(*steps) == [("b.py", ["one()"], ["three()"])]
+
+
+def test_text_of_a_here_document_is_no_command() -> None:
+    text = "cat > clean.sh <<'END'\nrm a.py\ncat > b.py <<E\nE\nsed -i s/1/2/ c.py\nEND"
+    first = edit("a.py", "one()", "two()")
+
+    paths = [path for path, _, _ in changes_of(first, run(text))]
+
+    assert paths == ["a.py", "clean.sh"]
+    assert [file.path for file in gather_state(items(run(text))).files] == ["clean.sh"]
 
 
 def test_patches_and_edits_in_one_call_are_read() -> None:

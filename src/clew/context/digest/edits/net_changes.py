@@ -5,7 +5,8 @@ files differ from before.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -29,44 +30,61 @@ class NetChange(Struct, kw_only=True, gc=False, eq=False):
 
 
 def list_changes(
-    steps: Iterable[ToolStep], *, root: str = "", undone: Mapping[str, int] | None = None
+    steps: Iterable[ToolStep],
+    *,
+    root: str = "",
+    undone: Mapping[str, Sequence[range]] | None = None,
 ) -> list[NetChange]:
     """Return what the edits of a conversation left, in order.
 
     Args:
         steps: The tool steps of the conversation.
         root: Paths inside this folder are relative to it.
-        undone: The places at which changes of a file were discarded with git.
+        undone: The places of changes that were discarded with git, by file.
     """
-    files: dict[str, _FileChanges] = {}
-    places = {shorten_path(path, root): place for path, place in (undone or {}).items()}
-    for step in steps:
-        edits = step.edits
-        if not edits:
-            continue
-        for edit in edits:
-            if edit.kind == "delete":
-                _drop(files, shorten_path(edit.path, root))
-        for text in read_edits(step):
-            path = shorten_path(text.path, root)
-            file = files.get(path)
-            if file is None or text.is_whole or file.last <= places.get(path, -1) < step.place:
-                file = files[path] = _FileChanges()
+    spans = {shorten_path(path, root): where for path, where in (undone or {}).items()}
+    changes: list[NetChange] = []
+    for path, edits in _group_by_file(steps, root, spans).items():
+        file = _FileChanges()
+        for step, text in edits:
+            file = _FileChanges() if text.is_whole else file
             file.add(path, step, text)
-    changes = [
-        change
-        for path, file in files.items()
-        for change in file.changes
-        if (change.removed or change.added) and change.place > places.get(path, -1)
-    ]
+        changes += [change for change in file.changes if change.removed or change.added]
     return sorted(changes, key=lambda change: change.place)
 
 
-def _drop(files: dict[str, "_FileChanges"], deleted: str) -> None:
-    """Forget the changes of a file, or of the files in a folder."""
-    folder = f"{deleted.rstrip('/')}/"
-    for path in [path for path in files if path == deleted or path.startswith(folder)]:
-        del files[path]
+_Edits: TypeAlias = list[tuple[ToolStep, EditText]]
+
+
+def _group_by_file(
+    steps: Iterable[ToolStep], root: str, undone: Mapping[str, Sequence[range]]
+) -> dict[str, _Edits]:
+    """Return the edits of each file that is still there; they follow one that was renamed."""
+    files: dict[str, _Edits] = {}
+
+    def is_undone(path: str, step: ToolStep) -> bool:
+        return any(step.place in span for span in undone.get(path, ()))
+
+    for step in steps:
+        edits = step.edits
+        for edit in edits:
+            path = shorten_path(edit.path, root)
+            if edit.kind == "delete" and not is_undone(path, step):
+                moved = _take(files, path)
+                target = shorten_path(edit.moved_to, root)
+                files |= {target + rest: those for rest, those in moved.items() if target}
+        for text in read_edits(step) if edits else ():
+            path = shorten_path(text.path, root)
+            if not is_undone(path, step):
+                files.setdefault(path, []).append((step, text))
+    return files
+
+
+def _take(files: dict[str, _Edits], path: str) -> dict[str, _Edits]:
+    """Remove a file, or the files in a folder; returns them by what follows `path`."""
+    path = path.rstrip("/")
+    inside = [name for name in files if name == path or name.startswith(f"{path}/")]
+    return {name[len(path) :]: files.pop(name) for name in inside}
 
 
 class _FileChanges:
@@ -77,11 +95,6 @@ class _FileChanges:
         self._added: defaultdict[str, list[NetChange]] = defaultdict(list)
         self._removed: defaultdict[str, list[NetChange]] = defaultdict(list)
         """One entry for each time, newest last."""
-
-    @property
-    def last(self) -> int:
-        """The place of the last change."""
-        return self.changes[-1].place
 
     def add(self, path: str, step: ToolStep, text: EditText) -> None:
         """Add an edit; earlier ones lose the lines that it takes back."""

@@ -22,8 +22,18 @@ class Commit:
     subject: str
     branch: str
     entry_id: EntryId
+    place: int
+    """The place of the step that made it."""
     paths: Sequence[str] = ()
     """Files that were changed in the conversation and are in it, as far as that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """Changed files that `git stash` put aside."""
+
+    paths: Sequence[str]
+    place: int
 
 
 _NO_HEAD = (NO_ENTRY, "")
@@ -51,10 +61,10 @@ class GitState:
     """Merges, rebases, resets and the like, with their commands, oldest first."""
     uncommitted: dict[str, None] = field(default_factory=dict)
     """Files that were changed and not seen in a commit since."""
-    stashes: list[list[str]] = field(default_factory=list)
-    """Changed files of each `git stash` that was not seen to be restored."""
-    undone: dict[str, int] = field(default_factory=dict)
-    """Files whose changes `git` discarded, with the place of that step."""
+    stashes: list[Stash] = field(default_factory=list)
+    """Those that were not seen to be restored or dropped."""
+    undone: dict[str, list[range]] = field(default_factory=dict)
+    """The places at which a file was changed, if `git` discarded these changes."""
     untracked: list[str] = field(default_factory=list)
     """Files and folders that `git status` last showed as untracked."""
     tracking: str = ""
@@ -213,6 +223,7 @@ def _add_commits(
                 subject=subject.strip(),
                 branch=branch,
                 entry_id=step.result_id,
+                place=step.place,
                 paths=paths,
             )
         )
@@ -239,7 +250,8 @@ def _follow_reset(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
     state.pushed = min(state.pushed, kept)
     state.staged.clear()
     if "--hard" in rest:
-        _discard(state, step, list(state.uncommitted))
+        _discard(state, state.uncommitted, step.place)
+        state.uncommitted.clear()
 
 
 def _count_kept(commits: Sequence[Commit], target: str) -> int:
@@ -274,19 +286,22 @@ def _follow_stash(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
     found = _SWITCHED.search(step.output)
     state.branch = found.group(1) if found else state.branch
     if rest[:1] in (["pop"], ["apply"]) and state.stashes:
-        state.uncommitted.update(dict.fromkeys(state.stashes[-1]))
+        state.uncommitted.update(dict.fromkeys(state.stashes[-1].paths))
     if rest[:1] in (["pop"], ["drop"]) and state.stashes:
-        state.stashes.pop()
+        dropped = state.stashes.pop()
+        if rest[0] == "drop":
+            _discard(state, dropped.paths, dropped.place)
     elif "Saved working directory" in step.output:
-        state.stashes.append(list(state.uncommitted))
+        state.stashes.append(Stash(list(state.uncommitted), step.place))
         state.uncommitted.clear()
 
 
-def _discard(state: GitState, step: ToolStep, paths: Sequence[str]) -> None:
-    """Note that the changes of these files are gone."""
+def _discard(state: GitState, paths: Iterable[str], place: int) -> None:
+    """Note that the changes of these files before a place are gone, except for committed ones."""
     for path in paths:
-        state.uncommitted.pop(path, None)
-        state.undone[path] = step.place
+        commits = [commit.place for commit in state.commits if path in commit.paths]
+        since = max((earlier for earlier in commits if earlier < place), default=-1)
+        state.undone.setdefault(path, []).append(range(since + 1, place + 1))
 
 
 def _follow_push(state: GitState, step: ToolStep) -> None:
@@ -309,7 +324,9 @@ def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> N
         whole = "." in rest
         paths = [path for path in state.uncommitted if whole or _is_staged(path, rest)]
         if paths:
-            _discard(state, step, paths)
+            _discard(state, paths, step.place)
+            for path in paths:
+                del state.uncommitted[path]
             state.events.append((step.result_id, f"git {' '.join(words)}"))
 
 

@@ -46,7 +46,7 @@ def _write_changes(git: GitState, root: str) -> Iterator[str]:
     if git.untracked:
         yield f"- untracked in git status: {join_some(git.untracked, _UNCOMMITTED)}"
     for stashed in git.stashes:
-        names = [shorten_path(path, root) for path in stashed]
+        names = [shorten_path(path, root) for path in stashed.paths]
         yield f"- in the stash: {join_some(names, _UNCOMMITTED) or 'changes'}"
 
 

@@ -334,16 +334,24 @@ def _write_changed(state: StateLedger, root: str) -> list[str]:
     changed = [file for file in state.files if file.changed_at >= 0]
     changed = [file for file in changed if not (file.deleted and is_temporary(file.path))]
     changed.sort(key=lambda file: -file.changed_at)
-    undone = {shorten_path(path, state.root): place for path, place in state.git.undone.items()}
+    undone = {shorten_path(path, state.root): where for path, where in state.git.undone.items()}
     lines = []
     for file in changed:
         facts = [pluralize(file.edits, "edit")] if file.edits else []
         facts += ["created"] * (file.created and not file.deleted) + ["deleted"] * file.deleted
-        facts += ["undone with git"] * (undone.get(file.path, -1) > file.changed_at)
+        facts += _tell_undone(undone.get(file.path, ()), file.changed_at)
         facts += [f"last #{file.entry_id}"] if file.entry_id > 0 else []
         path = f"{root}/{file.path}" if root and _is_inside(file.path, root) else file.path
         lines.append(f"- {path} ({', '.join(facts)})")
     return lines
+
+
+def _tell_undone(undone: Iterable[range], changed_at: int) -> list[str]:
+    """Tell whether the last change of a file was discarded, and all before it."""
+    spans = [span for span in undone if changed_at in span]
+    if not spans:
+        return []
+    return ["undone with git" if spans[-1].start == 0 else "undone with git since the last commit"]
 
 
 def _write_read(state: StateLedger) -> list[str]:

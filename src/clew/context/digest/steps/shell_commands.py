@@ -31,7 +31,7 @@ def split_command(command: str) -> list[tuple[str, bool]]:
         return f"\x00{len(hidden) - 1}\x00"
 
     command = command[:_COMMAND_CHARS].replace("\\\n", " ")
-    masked = _drop_heredocs(command)
+    masked = drop_heredocs(command)
     if "'" in masked or '"' in masked:
         masked = _QUOTED.sub(hide, masked)
     pieces = _SEPARATOR.split(masked)
@@ -45,7 +45,7 @@ def split_command(command: str) -> list[tuple[str, bool]]:
     return parts
 
 
-def _drop_heredocs(command: str) -> str:
+def drop_heredocs(command: str) -> str:
     """Return a command without the text that its here-documents contain."""
     if "<<" not in command:
         return command

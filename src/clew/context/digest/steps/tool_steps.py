@@ -13,7 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from clew.context.digest.passages import strip_wrapping
-from clew.context.digest.steps.shell_commands import split_command, strip_prefixes
+from clew.context.digest.steps.shell_commands import (
+    drop_heredocs,
+    split_command,
+    split_words,
+    strip_prefixes,
+)
 from clew.context.digest.user_words import is_rejection
 from clew.context.lazy_list import lazy_property
 from clew.context.tool_arguments import (
@@ -60,6 +65,8 @@ class FileEdit:
     path: str
     kind: str
     """`write`, `edit` or `delete`."""
+    moved_to: str = ""
+    """The new path of a file that was deleted because it was renamed."""
 
 
 class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
@@ -238,10 +245,7 @@ _PATCH_FILE = re.compile(
 )
 _HEREDOC = re.compile(r"\b(?:cat|tee)\b.*<<")
 _HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
-_EDITED_BY_SHELL = re.compile(r"\b(?:sed[ \t]+-i|perl[ \t]+-p?i\S*)\b([^\n|;&]*)")
-_REMOVED_BY_SHELL = re.compile(
-    r"(?:^|[;&|])[ \t]*(?:git[ \t]+)?rm[ \t]+([^\n|;&<>]+)", re.MULTILINE
-)
+_CHANGING_PROGRAMS = ("rm ", "mv ", "sed ", "perl ")
 _COMMAND_CHARS = 20_000
 
 
@@ -250,33 +254,52 @@ def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
         return [FileEdit(step.path, "write" if step.creates else "edit")] if step.path else []
     if step.patch:
         return _list_patched(step.patch)
-    return _list_shell_edits(step.command) if step.command else []
+    return _list_shell_edits(step) if step.command else []
 
 
 def _list_patched(patch: str) -> Iterable[FileEdit]:
     kinds = {"Add": "write", "Update": "edit", "Delete": "delete"}
     for verb, path, target in _PATCH_FILE.findall(patch):
         if target:
-            yield FileEdit(path.strip(), "delete")
+            yield FileEdit(path.strip(), "delete", moved_to=target.strip())
             yield FileEdit(target.strip(), "write")
         else:
             yield FileEdit(path.strip(), kinds[verb])
 
 
-def _list_shell_edits(command: str) -> list[FileEdit]:
-    command = command[:_COMMAND_CHARS]
+def _list_shell_edits(step: ToolStep) -> list[FileEdit]:
+    command = step.command[:_COMMAND_CHARS]
     found = [
         FileEdit(path, "write")
-        for line in (command.split("\n") if "<<" in command else ())
+        for line in (drop_heredocs(command).split("\n") if "<<" in command else ())
         if "<<" in line and _HEREDOC.search(line)
         for path in _HEREDOC_TARGET.findall(line)
     ]
-    for rest in _EDITED_BY_SHELL.findall(command) if "-i" in command or "-pi" in command else ():
-        words = [word for word in rest.split() if _is_plain_path(word)]
-        found += [FileEdit(words[-1], "edit")] if words else []
-    for rest in _REMOVED_BY_SHELL.findall(command) if "rm " in command or "rm\t" in command else ():
-        found += [FileEdit(word, "delete") for word in rest.split() if _is_plain_path(word)]
+    if any(program in command for program in _CHANGING_PROGRAMS):
+        for simple, _ in step.simple_commands:
+            found += _list_shell_changes(simple)
     return [change for change in found if not change.path.startswith("/dev/")]
+
+
+def _list_shell_changes(simple: str) -> list[FileEdit]:
+    """Return the files that a simple command removes, renames or edits."""
+    program, *words = split_words(simple.removeprefix("git ")) or [""]
+    paths = [word for word in words if _is_plain_path(word)]
+    if program == "rm":
+        return [FileEdit(path, "delete") for path in paths]
+    if program == "mv" and len(paths) > 1 and len(paths) == sum(word[:1] != "-" for word in words):
+        return [edit for path in paths[:-1] for edit in _rename(path, paths[-1])]
+    in_place = any(word.startswith(("-i", "-pi", "--in-place")) for word in words)
+    if program in {"sed", "perl"} and in_place and paths:
+        return [FileEdit(paths[-1], "edit")]
+    return []
+
+
+def _rename(path: str, target: str) -> list[FileEdit]:
+    name, place = path.rstrip("/").rpartition("/")[2], target.rpartition("/")[2]
+    if not place or ("." in name and "." not in place):  # a folder
+        target = f"{target.rstrip('/')}/{name}"
+    return [FileEdit(path, "delete", moved_to=target), FileEdit(target, "write")]
 
 
 _TEMPORARY = ("/tmp/", "/private/", "/var/folders/", "/var/tmp/", "$")  # noqa: S108
@@ -288,7 +311,7 @@ def is_temporary(path: str) -> bool:
 
 
 def _is_plain_path(word: str) -> bool:
-    return word[0] not in "-$" and not word.isdigit() and not set(word) & set("*\"'`()")
+    return word[:1] not in {"", "-", "$"} and not word.isdigit() and not set(word) & set("*\"'`()")
 
 
 _SHELL_READ = re.compile(
