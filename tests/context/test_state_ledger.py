@@ -66,6 +66,25 @@ def test_a_failure_is_told_with_its_error_and_what_settled_it() -> None:
     ]
 
 
+def test_a_page_or_a_record_that_was_not_found_is_a_failure() -> None:
+    gone, there = "https://docs.example.com/api/keys", "https://docs.example.com/api"
+    text = show(
+        use("WebFetch", {"url": gone, "prompt": "limits"}, "status code 404", failed=True),
+        edit("/app/login.go"),
+        use("WebFetch", {"url": there, "prompt": "limits"}, "# API"),
+        use("mcp__tracker__get_issue", {"id": "WEB-7"}, "Could not find issue", failed=True),
+        use("Read", {"file_path": "/app/none.go"}, "File does not exist.", failed=True),
+        use("Grep", {"pattern": "x", "path": "/none"}, "Path does not exist.", failed=True),
+        use("WebFetch", {"url": gone}, "The user doesn't want to proceed", failed=True),
+    )
+    told = text.partition("Failed before, and what settled it:\n")[2].split("\nRefused")[0]
+
+    assert told.splitlines() == [
+        "- #9 mcp__tracker__get_issue WEB-7: Could not find issue",
+        f"- #3 webfetch {gone}: status code 404 → webfetch {there} #7",
+    ]
+
+
 def test_only_the_newest_failures_are_looked_at() -> None:
     failed = [run(f"tool{n} run", f"Error: number {n} is wrong", failed=True) for n in range(40)]
 

@@ -91,7 +91,7 @@ def test_facts_come_from_the_calls_and_leave_out_failed_ones() -> None:
 def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> None:
     (transcript,) = split_transcript(WORK, max_chars=100_000)
     prompt = build_summary_prompt(
-        transcript, previous="old notes", instructions="keep the API names"
+        transcript, max_units=500, previous="old notes", instructions="keep the API names"
     ).text
 
     for expected in (
@@ -458,11 +458,11 @@ def test_a_digest_of_messages_without_entries_names_no_numbers() -> None:
 
 @pytest.mark.req("CMP-8")
 def test_the_instruction_at_the_end_of_a_conversation_says_what_stays_and_how_long() -> None:
-    plain = build_summary_instruction(kept=6, max_words=300).text
-    focused = build_summary_instruction(kept=6, max_words=300, instructions="Keep names.").text
+    plain = build_summary_instruction(kept=6, max_units=500).text
+    focused = build_summary_instruction(kept=6, max_units=500, instructions="Keep names.").text
 
     assert "The last 6 messages" in plain
-    assert "at most 300 words" in plain
+    assert "at most 250 words" in plain
     assert focused.removeprefix(plain) == "\n\nAdditional focus:\nKeep names."
 
 

@@ -16,7 +16,7 @@ from clew.context.user_answers import find_words
 from clew.context.view import fold
 from clew.core.entries import Entry
 from clew.core.ids import EntryId
-from clew.core.messages import Image, assistant, user
+from clew.core.messages import Image, Message, assistant, user
 from clew.importers.journal import build_journal
 from clew.importers.reader import read_session
 from tests.context.conversations import items, run, use
@@ -112,6 +112,21 @@ def test_a_turn_has_the_last_answer_and_says_how_it_ended() -> None:
         "#3 user: one\n→ #6: Done with one.\n#7 user: two\n→ #8 interrupted: Half of\n"
         "#10 user (1 image): three\n→ #11 unfinished: Looking.\n#15 user: four"
     )
+
+
+def test_a_few_words_to_a_program_are_not_the_conclusion_of_a_turn() -> None:
+    leaving = user("<command-name>/exit</command-name>\n<command-args></command-args>")
+    done = user("<task-notification><task-id>b1</task-id></task-notification>")
+    asked, answer = user("Which cache?"), assistant("Take the one on disk.")
+    report = assistant("The build in the background has ended: all 212 tests passed.")
+
+    def conclude(*after: Message) -> str:
+        (turn,) = list_turns(items(asked, answer, *after))
+        return turn.answer
+
+    assert conclude(leaving, assistant("No response requested.")) == answer.text
+    assert conclude(done, report) == report.text
+    assert conclude(assistant("Done.")) == "Done."
 
 
 def test_summaries_and_leading_interruptions_start_no_turn() -> None:

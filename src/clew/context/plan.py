@@ -14,6 +14,8 @@ from clew.core.ids import EntryId
 
 _TAIL, _SUMMARY = 0.30, 0.68
 _WORDS = 0.25
+_NOTES = 4
+"""The notes of a model are this part of a summary: the digest says more per character."""
 """Share of the window for the user's words."""
 _QUOTED, _FRAME, _HEADINGS = 1.3, 6, 90
 """What a summary adds to the user's words: conclusions, a number for each, headings."""
@@ -62,8 +64,8 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> int:
-        """What a model may write; the digest by rules gets the rest of the summary."""
-        return self.summary // 2
+        """What a model is asked for at most; the digest by rules gets the rest of the summary."""
+        return self.summary // _NOTES
 
     @classmethod
     def of(

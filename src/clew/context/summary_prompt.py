@@ -25,12 +25,22 @@ SUMMARY_SYSTEM = (
     "You write the handover notes of a work session. Report only what the transcript says."
 )
 _TASK = """\
-Write notes from which the work can go on without the transcript. Cover, in this order:
-what the user wants and every rule or preference they gave; decisions and why; what was
-done, with exact names of files, commands, identifiers and values; errors met and how they
-were solved; what is unfinished and the next step. Leave out long tool output. If there are
-earlier notes, return them brought up to date, not a summary of them."""
+Write notes from which the work can go on without the transcript. Below your notes a program quotes
+the user's messages, the beginning and end of every final answer, the lines that edits changed, the
+last result of each check, commits, tasks, and names of files. Do not repeat that: tell what it
+means, and what only a reader of the whole transcript knows:
+1. what the user wants now and why; rules and preferences, also those that follow from corrections;
+2. decisions with their reasons, and the alternatives that were rejected;
+3. what was learned: how the code that was read works, what reviews, reports, searches and pages
+   said and who said it, with exact names, values, defaults, paths and lines;
+4. what failed or proved wrong, its cause, and what solved it;
+5. what is done, what is unfinished, and the next step.
+Give the beginning and the middle of the session as much care as its end. Be dense: facts, no
+introductions, no long tool output. If there are earlier notes, return them brought up to date, not
+a summary of them."""
 _RESULT_CHARS = 1_500
+_WORDS_PER_UNIT = 0.5
+"""A little less than most notes have, so that they stay within their budget."""
 
 
 def split_transcript(items: Sequence[Item], *, max_chars: int) -> Iterator[list[str]]:
@@ -48,10 +58,17 @@ def split_transcript(items: Sequence[Item], *, max_chars: int) -> Iterator[list[
 
 
 def build_summary_prompt(
-    transcript: Sequence[str], *, previous: str = "", instructions: str = ""
+    transcript: Sequence[str], *, max_units: int, previous: str = "", instructions: str = ""
 ) -> Message:
-    """Build the prompt for a summary of a transcript that updates the `previous` summary."""
-    blocks = [_TASK]
+    """Build the prompt for a summary of a transcript that updates the `previous` summary.
+
+    Args:
+        transcript: What to summarise.
+        max_units: How long the notes may be.
+        previous: Earlier notes.
+        instructions: What the notes should keep.
+    """
+    blocks = [f"{_TASK} {_limit(max_units)}"]
     if instructions:
         blocks.append(f"Additional focus:\n{instructions}")
     if previous:
@@ -60,12 +77,12 @@ def build_summary_prompt(
     return user("\n\n".join(blocks))
 
 
-def build_summary_instruction(*, kept: int, max_words: int, instructions: str = "") -> Message:
+def build_summary_instruction(*, kept: int, max_units: int, instructions: str = "") -> Message:
     """Build the message that asks for a summary at the end of the conversation itself.
 
     Args:
         kept: How many of the last messages stay in the conversation.
-        max_words: How long the notes may be.
+        max_units: How long the notes may be.
         instructions: What the notes should keep.
     """
     blocks = [
@@ -74,12 +91,16 @@ def build_summary_instruction(*, kept: int, max_words: int, instructions: str = 
         _TASK,
         "A message at the beginning of this conversation may contain earlier notes."
         f" The last {kept} messages before this one stay as they are: mention them only where"
-        f" that is needed to understand the rest. Write at most {max_words} words. Call no tools;"
+        f" that is needed to understand the rest. {_limit(max_units)} Call no tools;"
         " answer with the notes alone, and do not continue the work.",
     ]
     if instructions:
         blocks.append(f"Additional focus:\n{instructions}")
     return user("\n\n".join(blocks))
+
+
+def _limit(max_units: int) -> str:
+    return f"Write at most {int(max_units * _WORDS_PER_UNIT)} words."
 
 
 def format_transcript(items: Sequence[Item]) -> list[str]:

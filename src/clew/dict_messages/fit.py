@@ -183,7 +183,9 @@ def _summarise(
         return summarise_by_rules(view, plan, budget)
     gone = [item for item in plan.dropped if item.kind is not ItemKind.SUMMARY]
     previous = view.notes or view.summary
-    prompt = build_summary_prompt(format_transcript(gone), previous=previous)
+    prompt = build_summary_prompt(
+        format_transcript(gone), max_units=budget.notes, previous=previous
+    )
     text = summarize(prompt.text)
     if isinstance(text, Coroutine):
         text.close()

@@ -30,8 +30,6 @@ from clew.providers.protocol import Request
 from clew.session.model_call import request_for
 from clew.session.state import SessionState
 
-_WORDS_PER_UNIT = 0.6
-"""A little less than most texts have, so that the notes stay within their budget."""
 _SAMPLE = 100_000
 
 
@@ -65,7 +63,7 @@ def make_shared_request(
     longest = min(budget.notes, max(0, window - used) / view.calibration.rate)
     instruction = build_summary_instruction(
         kept=_count_kept(view, plan),
-        max_words=int(longest * _WORDS_PER_UNIT),
+        max_units=int(longest),
         instructions=instructions,
     )
     sizes = SummarySizes(

@@ -32,6 +32,8 @@ _CHARS_PER_TOKEN = 3
 _KEPT_CHARS = 2_000
 """Longest user message in the transcript, of those that stay in the view."""
 _LEAST_OUTPUT = 256
+_ROOM = 2
+"""Times what is asked for: models exceed a number of words, and notes should not be cut off."""
 
 
 def join_notes(view: View, plan: Reduce, budget: Budget, notes: Notes) -> WrittenSummary:
@@ -73,12 +75,14 @@ async def write_notes(
         notes = replace(draft, text=notes.text)
     for number, part in enumerate(parts, start=1):
         report_progress(state, "reading", number - 1, len(parts), why=why)
-        prompt = build_summary_prompt(part, previous=notes.text, instructions=instructions)
+        prompt = build_summary_prompt(
+            part, max_units=budget.notes, previous=notes.text, instructions=instructions
+        )
         request = Request(
             model=model.name,
             messages=(prompt,),
             system=SUMMARY_SYSTEM,
-            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, budget.notes)),
+            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, _ROOM * budget.notes)),
         )
         notes = await ask(state, request, why=why, after=notes)
     return notes

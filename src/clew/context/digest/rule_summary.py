@@ -45,7 +45,7 @@ _EDITS, _MOST_EDITS = 0.35, 8_000
 """Of what these leave."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_MOST_BESIDE_NOTES = 5_000
+_MOST_BESIDE_NOTES = 6_500
 """Characters of findings beside the notes of a model, which tell many of them already."""
 _TURNS = 0.34
 _FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40

@@ -1,4 +1,4 @@
-"""Failures on the way: commands that failed, with their error and what settled it.
+"""Failures on the way: commands and look-ups that failed, with their error and what settled it.
 
 A reader who takes over wants to know what was tried and did not work. The state ledger tells the
 last result of each check; this module tells of the failures before: the quoted error, the files
@@ -7,9 +7,12 @@ that were edited until the check passed, or the command that worked instead.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from clew.context.digest.state.check_results import CheckRun, Outcome, quote_failure
+from clew.context.digest.state.other_calls import is_lookup
 from clew.context.digest.steps.tool_steps import ToolStep
+from clew.context.tool_arguments import CHANGE_TOOLS, READ_TOOLS, SEARCH_TOOLS
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import one_line
 
@@ -20,11 +23,13 @@ _LEAST_ERROR = 12
 _MOST_ERROR, _MOST_COMMAND, _MOST_EDITED = 240, 100, 3
 _LOOKS = frozenset({"grep", "rg", "find", "ls", "cat", "test", "[", "diff", "which", "head"})
 """Their failure means only that nothing was found."""
+_LOCAL = READ_TOOLS | SEARCH_TOOLS | CHANGE_TOOLS
+_WEB = frozenset({"webfetch", "web_fetch", "web_search", "google_web_search"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A command that failed, and what followed."""
+    """A command or a look-up that failed, and what followed."""
 
     entry_id: EntryId
     command: str
@@ -50,16 +55,21 @@ class _Run:
     error: str
 
 
+_Ran: TypeAlias = tuple[ToolStep, Sequence[CheckRun]]
+"""A step, and the checks that it ran."""
+
+
 def list_failures(
     steps: Sequence[ToolStep],
-    ran: Iterable[tuple[ToolStep, Sequence[CheckRun]]],
+    ran: Iterable[_Ran],
     latest: Iterable[CheckRun],
 ) -> list[Failure]:
     """Return failures, newest first; those that `latest` tells as results of checks are left out.
 
     Of several failures with the same error only the newest is listed.
     """
-    ran = list(ran)
+    looked_up: Iterable[_Ran] = [(step, ()) for step in steps if _looks_up(step)]
+    ran = sorted([*ran, *looked_up], key=lambda pair: pair[0].place)
     if not ran:
         return []
     told = {(run.entry_id, run.place, run.command) for run in latest}
@@ -82,7 +92,17 @@ def list_failures(
     return found
 
 
+def _looks_up(step: ToolStep) -> bool:
+    """Return whether a step asked the web or a service, rather than the files of the project."""
+    is_local = bool(step.command) or step.name in _LOCAL
+    return not is_local and step.ran and (step.name in _WEB or is_lookup(step.name))
+
+
 def _list_runs(step: ToolStep, checks: Sequence[CheckRun], place: int) -> list[_Run]:
+    if not step.command:
+        asked = next((value for value in step.arguments.values() if isinstance(value, str)), "")
+        error = quote_failure(step.output[:4_000]) if step.failed else ""
+        return [_Run(step, place, f"{step.name} {asked}", step.name, step.failed, error)]
     if checks:
         return [
             _Run(step, place, run.command, run.family, run.outcome is Outcome.FAILED, run.detail)
@@ -105,7 +125,8 @@ def _describe(run: _Run, later: _Run | None, steps: Sequence[ToolStep]) -> Failu
     command = one_line(run.command, _MOST_COMMAND)
     if later is None:
         return Failure(entry_id=run.step.result_id, command=command, error=error)
-    between = (edit.path for step in steps[run.place : later.place] for edit in step.edits)
+    tried = steps[run.place : later.place] if run.step.command else ()
+    between = (edit.path for step in tried for edit in step.edits)
     return Failure(
         entry_id=run.step.result_id,
         command=command,
