@@ -2,6 +2,7 @@
 
     python -m benchmarks.blind DEST           write the cases and the method
     python -m benchmarks.blind sheets DEST    check the questions, write the readers' sheets
+    python -m benchmarks.blind notes DEST     add the views with notes that were written for them
     python -m benchmarks.blind shuffle DEST   hand the answers to the graders in random order
     python -m benchmarks.blind score DEST     compute the table from the grades
 
@@ -21,6 +22,7 @@ import msgspec
 from benchmarks.blind_method import METHOD
 from benchmarks.blind_scores import BlindFault, CaseKey, make_sheets, score, shuffle_answers
 from benchmarks.compacted_views import (
+    ask_for_notes,
     newest_text,
     session_view,
     view_by_rules,
@@ -32,6 +34,7 @@ from clew.simulation.blind_test.transcript import readable
 
 REPOSITORY = Path(__file__).parents[1]
 CASES = 6
+_NO_VIEW = "(No view of this size could be made.)"
 _4K, _16K = 4_000 * CHARS_PER_TOKEN, 16_000 * CHARS_PER_TOKEN
 
 VIEWS: Mapping[str, Callable[[CompactionPoint], str]] = {
@@ -48,12 +51,15 @@ VIEWS: Mapping[str, Callable[[CompactionPoint], str]] = {
     ),
 }
 """What a reader may get; each case calls them by other letters."""
+NOTES = "notes and rules 16k"
+"""One more view, once somebody has answered `prompt.txt`."""
 
 
 def main() -> None:
     """Run one step of the test."""
     steps: Mapping[str, Callable[[Path], object]] = {
         "sheets": make_sheets,
+        "notes": lambda folder: add_notes(folder, compaction_points()),
         "shuffle": shuffle_answers,
         "score": lambda folder: publish(score(folder)),
     }
@@ -134,11 +140,12 @@ def _write_case(dest: Path, name: str, point: CompactionPoint) -> None:
     (folder / "views").mkdir(parents=True)
     (folder / "answers").mkdir()
     (folder / "full.txt").write_text(readable(point.messages), encoding="utf-8")
+    (folder / "prompt.txt").write_text(ask_for_notes(point.messages, _16K), encoding="utf-8")
     letters = [chr(ord("a") + place) for place in range(len(VIEWS))]
     random.Random(f"{point.session} {point.number}").shuffle(letters)
     sizes = {}
     for letter, (kind, make_view) in zip(letters, VIEWS.items(), strict=True):
-        text = make_view(point) or "(No view of this size could be made.)"
+        text = make_view(point) or _NO_VIEW
         (folder / "views" / f"{letter}.txt").write_text(text, encoding="utf-8")
         sizes[kind] = len(text)
     key = CaseKey(
@@ -148,7 +155,27 @@ def _write_case(dest: Path, name: str, point: CompactionPoint) -> None:
         views=dict(zip(letters, VIEWS, strict=True)),
         chars=sizes,
     )
-    (dest / "keys" / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(key)))
+    _write_key(dest, key)
+
+
+def add_notes(dest: Path, points: Sequence[CompactionPoint]) -> None:
+    """Add the view of a session whose model answered with `notes.txt`, where there is one."""
+    for key in CaseKey.read_all(dest):
+        notes = dest / key.case / "notes.txt"
+        if not notes.is_file():
+            continue
+        point = next(point for point in points if point.number == key.point)
+        written = notes.read_text(encoding="utf-8")
+        view = view_with_summary(point.messages, written, _16K) or _NO_VIEW
+        letter = chr(ord("a") + len(VIEWS))
+        (dest / key.case / "views" / f"{letter}.txt").write_text(view, encoding="utf-8")
+        key.views[letter], key.chars[NOTES] = NOTES, len(view)
+        _write_key(dest, key)
+
+
+def _write_key(dest: Path, key: CaseKey) -> None:
+    encoded = msgspec.json.format(msgspec.json.encode(key))
+    (dest / "keys" / f"{key.case}.json").write_bytes(encoded)
 
 
 def _copy_questions(source: Path, dest: Path) -> None:

@@ -34,6 +34,10 @@ settles, and does not give it away. Write `case-N/questions.json`:
 Then run `python -m benchmarks.blind sheets DEST`: it checks the questions and writes
 `case-N/sheet.txt`, the questions alone.
 
+To see what a model adds that is asked by Clew, let one (or a writer who takes its part and reads
+nothing else) answer `case-N/prompt.txt`, write the answer to `case-N/notes.txt`, and run
+`python -m benchmarks.blind notes DEST`: it adds the view with these notes.
+
 ## 2. Answers: one reader for each view
 
 A reader gets two files, `case-N/views/X.txt` and `case-N/sheet.txt`, and opens no other. It
@@ -75,6 +79,7 @@ Sizes are at 3 characters a token of the text as you see it.
 - rules 4k, rules 16k: the largest view of that size that `clew.fit` makes without a model.
 - summary and rules 16k: the largest view of that size of a session whose model answers the request
   for a summary with the recorded one.
+- notes and rules 16k: the same with the answer to `prompt.txt`, which is what Clew asks a model.
 - session in 60k, in 200k: a session with default options in a window of that size that holds the
   whole conversation and is compacted once; its model writes the recorded summary.
 

@@ -9,8 +9,13 @@ from itertools import repeat
 import anyio
 from msgspec.structs import replace
 
-from clew.core.entries import MessageAdded
+from benchmarks.recordings import CHARS_PER_TOKEN
+from clew.context.plan import Budget
+from clew.context.summary_prompt import build_summary_prompt, format_transcript
+from clew.context.view import fold
+from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ContextFull, NothingToDrop
+from clew.core.ids import EntryId
 from clew.core.messages import Message
 from clew.core.models import ModelFacts
 from clew.dict_messages.fit import fit
@@ -59,6 +64,17 @@ def view_with_summary(messages: Sequence[Message], summary: str, chars: int) -> 
         return session_view(messages, window=window, summary=summary) or None
 
     return _largest(view, chars=chars, times=_WINDOW_TIMES)
+
+
+def ask_for_notes(messages: Sequence[Message], chars: int) -> str:
+    """Return what Clew asks a model for, if it leaves `chars` and the model can read everything."""
+    entries = [
+        Entry(id=EntryId(number), at=0.0, body=MessageAdded(message=message))
+        for number, message in enumerate(messages, start=1)
+    ]
+    view = fold(entries)
+    budget = Budget.of(view, tokens=chars // CHARS_PER_TOKEN)
+    return build_summary_prompt(format_transcript(view.items), max_units=budget.notes).text
 
 
 def session_view(messages: Sequence[Message], *, window: int, summary: str | None) -> str:

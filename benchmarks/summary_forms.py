@@ -75,9 +75,9 @@ def compare(messages: Sequence[Message], window: int) -> Summary | None:
         sizes = SummarySizes(
             view=used,
             cached=cached,
-            instruction=message_units(build_summary_instruction(kept=9, max_words=9_000)),
+            instruction=message_units(build_summary_instruction(kept=9, max_units=budget.notes)),
             transcript=round(transcript * rate),
-            output=min(MOST_OUTPUT, round(budget.summary * rate)),
+            output=min(MOST_OUTPUT, round(budget.notes * rate)),
             thinking=round(view.items.totals[ItemKind.REASONING] * 2 / len(view.items) * rate),
         )
         return Summary(

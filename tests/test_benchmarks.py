@@ -1,12 +1,13 @@
 """The parts of the benchmarks that decide what a figure says."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from benchmarks.blind import choose_points, write_cases
+from benchmarks.blind import NOTES, add_notes, choose_points, write_cases
 from benchmarks.blind_scores import (
     BlindFault,
     CaseKey,
@@ -97,6 +98,23 @@ def test_a_sheet_has_no_answers_and_a_grader_sees_no_letters(tmp_path: Path) -> 
     assert "the reference" not in sheet
     assert len(sheet.splitlines()) == QUESTIONS
     assert set(grading[0]["answers"][0]) == {"id", "answer"}
+
+
+def test_notes_that_were_written_for_a_case_become_a_view(tmp_path: Path) -> None:
+    (key, _) = write_test(tmp_path)
+    asked = (tmp_path / key.case / "prompt.txt").read_text()
+    (tmp_path / key.case / "notes.txt").write_text("The cache is cold: warm it first.")
+
+    long = [user("Find out why."), *(assistant(LONG) for _ in range(20)), user("Continue.")]
+    add_notes(tmp_path, [replace(make_point(key.point), messages=long)])
+
+    first, second = CaseKey.read_all(tmp_path)
+    (letter,) = [letter for letter, view in first.views.items() if view == NOTES]
+    view = (tmp_path / key.case / "views" / f"{letter}.txt").read_text()
+    assert "words" in asked.partition("Transcript:")[0]
+    assert "The cache is cold: warm it first." in view
+    assert first.chars[NOTES] == len(view)
+    assert NOTES not in second.chars
 
 
 def test_a_missing_grade_is_named(tmp_path: Path) -> None:
