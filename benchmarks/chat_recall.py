@@ -47,7 +47,9 @@ def measure(found: Sequence[Chat]) -> Section:
                 chat for chat in found if chat.kind == kind and len(readable(chat.messages)) > chars
             ]
             if longer:
-                rows.append(_row(f"{name}, {size}k", longer, chars, is_judged=kind != "memory"))
+                rows.append(
+                    measure_size(f"{name}, {size}k", longer, chars, is_judged=kind != "memory")
+                )
     counts = {
         kind: sum(len(chat.relied_on) for chat in found if chat.kind == kind) for kind in KINDS
     }
@@ -82,7 +84,10 @@ def measure(found: Sequence[Chat]) -> Section:
     )
 
 
-def _row(name: str, longer: Sequence[Chat], chars: int, *, is_judged: bool) -> tuple[str, ...]:
+def measure_size(
+    name: str, longer: Sequence[Chat], chars: int, *, is_judged: bool
+) -> tuple[str, ...]:
+    """Return the row about the views of this size of chats that are longer."""
     found: dict[str, list[Kept]] = {}
     for chat in longer:
         found.setdefault(chat.session, []).extend(_find_kept(chat, chars))

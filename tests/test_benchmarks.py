@@ -15,6 +15,7 @@ from benchmarks.blind_scores import (
     score,
     shuffle_answers,
 )
+from benchmarks.public_chats import measure
 from benchmarks.recordings import CompactionPoint
 from benchmarks.results import merge
 from benchmarks.retention import Kept, replay
@@ -115,6 +116,24 @@ def test_notes_that_were_written_for_a_case_become_a_view(tmp_path: Path) -> Non
     assert "The cache is cold: warm it first." in view
     assert first.chars[NOTES] == len(view)
     assert NOTES not in second.chars
+
+
+def test_the_turns_that_a_public_chat_relies_on_are_found() -> None:
+    turns = [
+        {"speaker": "Ada", "dia_id": "D1:1", "text": "I moved to Turin in May."},
+        {"speaker": "Bo", "dia_id": "D1:2", "text": "Lovely!", "blip_caption": "a red tram"},
+        *(
+            {"speaker": ("Ada", "Bo")[n % 2], "dia_id": f"D1:{n}", "text": f"{n}: {LONG[:300]}"}
+            for n in range(3, 40)
+        ),
+    ]
+    talk = {"speaker_a": "Ada", "speaker_b": "Bo", "session_1": turns}
+    asked = [{"question": "Where to?", "evidence": ["D1:1", "D1:2; D9:9"]}, {"question": "Why?"}]
+
+    section = measure([{"conversation": talk | {"session_1_date_time": "1 May"}, "qa": asked}])
+
+    assert [row[:3] for row in section.rows] == [("LoCoMo, 2k", "1, 2", "4")]
+    assert float(section.rows[0][4]) == 0.0
 
 
 def test_a_missing_grade_is_named(tmp_path: Path) -> None:
