@@ -5,13 +5,13 @@ follows the notes of a model, or stands alone. Each section has a share of the r
 does not need goes to the excerpts.
 """
 
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from msgspec import Struct
 
+from clew.context.digest.dialogue import find_requests, gather_dialogue, measure_lines
 from clew.context.digest.edits.edits_section import EditsSection
 from clew.context.digest.excerpts import LEAST_PART, Excerpts
 from clew.context.digest.history import History, join_passages
@@ -23,47 +23,28 @@ from clew.context.digest.prose.findings import (
     rank_statements,
     render_findings,
 )
-from clew.context.digest.state.approved_plan import ApprovedPlan, quote_plan
 from clew.context.digest.state.state_ledger import render_state
 from clew.context.digest.talk import prepare_talk
-from clew.context.digest.turns.earlier_summary import EarlierSummary, quote_summary
-from clew.context.digest.turns.turn_ledger import write_turns
-from clew.context.digest.turns.turn_log import Turn
 from clew.context.estimate import Meter, text_units
 from clew.context.items import Item, sort_items
 from clew.core.ids import EntryId
 from clew.core.messages import Role, assistant
 from clew.core.text import pluralize
 
-_EARLIER, _MOST_EARLIER = 0.2, 8_000
-_PLAN, _MOST_PLAN = 0.14, 4_000
-_LATER_REQUESTS = 2
-"""After more of them an approved plan is taken to be done."""
 _FINDINGS, _STATE = 0.42, 0.34
 """Shares of the room beside the user's words."""
 _EDITS, _MOST_EDITS = 0.35, 8_000
 """Of what these leave."""
 _NAMES = 0.8
 """Of the rest, until there are enough names; the other part is for excerpts."""
-_MOST_BESIDE_NOTES = 6_500
+_MOST_BESIDE_NOTES = 5_000
 """Characters of findings beside the notes of a model, which tell many of them already."""
-_TURNS = 0.34
-_FAIR_WORDS, _MOST_WORDS, _TRUNCATED_WORDS = 0.50, 0.80, 0.40
-"""Requests that need more of the room than the first are truncated to the third; where words are
-to be kept, only those that need more than the second."""
-_CONCLUSIONS, _MOST_CONCLUSIONS = 0.24, 9_000
-"""Share of what the requests leave, if they take more than that of turns."""
 _FAIR_STATE = 2_000
 _MOST_FINDINGS, _MOST_STATE = 15_000, 6_500
 """Characters; beyond them, excerpts say more."""
-_REQUEST_FRAME = 16
-"""Characters that a request needs beside its words: its number and the user's name."""
 _MOST_NAMES_CHARS = 3_000
 _REACH = 100_000
 """Units of the newest text that are read line by line."""
-_TURNS_HEADING = "Requests of the user, word for word, and how each turn ended:"
-_EARLIER_HEADING = "Summary of what was before"
-_PLAN_HEADING = "Plan that the user approved"
 _EXCERPTS_HEADING = "Excerpts (single lines; gaps are not marked):"
 _NAMES_HEADING = "Names that came up: "
 _ROUNDS = 4
@@ -107,7 +88,7 @@ def prepare_digest(  # noqa: PLR0913 - what a digest depends on
         history: Has read the beginning of the conversation for an earlier digest.
         keep_words: The user's words may take most of the room, if all of them fit into it.
     """
-    requests = _find_requests(previous)
+    requests = find_requests(previous)
     whole = sort_items([*items, *staying]) if conversation is None else conversation
     if previous:
         earlier = Item.of(EntryId(0), assistant(previous.replace(requests, "", 1)))
@@ -178,30 +159,24 @@ def _prepare_work(  # noqa: PLR0913 - the same
     index = NameIndex(stretch)
     known_names = set(chain.from_iterable([one.names for one in shown]))
     visible = {item.entry_id for item in staying}
-    turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
     findings = rank_statements([text.prose or text.read_prose() for text in leaving])
     findings = drop_told(findings, beside[0])
-    summary = history.turns.summary
-    summary = None if summary is not None and summary.entry_id in visible else summary
-    plan = _find_current_plan(state.plan, turns, visible)
-    most_words = _MOST_WORDS if keep_words else _FAIR_WORDS
+    dialogue = gather_dialogue(
+        history, state.plan, visible, earlier=earlier, notes=beside[0], keep_words=keep_words
+    )
 
     def list_known(lines: Sequence[str]) -> set[str]:
         return known_names | history.collect_names(lines)
 
     def write(max_chars: int) -> str:
-        lines = [head[: max(0, max_chars)]]
-        lines += _write_earlier(summary, max_chars - len(lines[0]), notes=beside[0])
-        room = max_chars - _measure(lines)
-        lines += _write_turns(turns, earlier, room, most_words=most_words)
-        lines += _write_plan(plan, max_chars - _measure(lines))
-        room = max_chars - _measure(lines)
+        lines = dialogue.write(head, max_chars)
+        room = max_chars - measure_lines(lines)
         for_findings = _limit_findings(room, notes=beside[0])
         said = "\n".join(lines)
         told = render_findings(fit_statements(findings, max_chars=for_findings, told=said))
         facts = render_state(state, max_chars=_limit_state(room))
         lines += [f"\n{text}" for text in (told, facts) if text]
-        lines += _write_edits(edits, max_chars - _measure(lines))
+        lines += _write_edits(edits, max_chars - measure_lines(lines))
         return _write_details(lines, excerpts, index, list_known=list_known, max_chars=max_chars)
 
     return write
@@ -215,37 +190,6 @@ def _limit_state(room: int) -> int:
 def _limit_findings(room: int, *, notes: str) -> int:
     """Return the characters that findings may take."""
     return int(min(room * _FINDINGS, _MOST_BESIDE_NOTES if notes else _MOST_FINDINGS))
-
-
-def _write_earlier(summary: EarlierSummary | None, room: int, *, notes: str) -> list[str]:
-    """Write the summary with which another program began the conversation."""
-    if summary is None:
-        return []
-    cited = f" (#{summary.entry_id})" if summary.entry_id > 0 else ""
-    heading = f"\n{_EARLIER_HEADING}{cited}, by the agent:"
-    most = min(int((room - len(heading)) * _EARLIER), _MOST_EARLIER)
-    text = quote_summary(summary.text, max_chars=most, told=notes) if most > 0 else ""
-    return [heading, text] if text else []
-
-
-def _find_current_plan(
-    plan: ApprovedPlan | None, turns: Sequence[Turn], visible: Container[EntryId]
-) -> ApprovedPlan | None:
-    """Return the plan, unless it can be seen or the user has asked for other things since."""
-    if plan is None or plan.entry_id in visible:
-        return None
-    later = sum(turn.entry_id > plan.entry_id for turn in turns)
-    return plan if later <= _LATER_REQUESTS else None
-
-
-def _write_plan(plan: ApprovedPlan | None, room: int) -> list[str]:
-    if plan is None:
-        return []
-    cited = f" (#{plan.entry_id})" if plan.entry_id > 0 else ""
-    heading = f"\n{_PLAN_HEADING}{cited}:"
-    most = min(int((room - len(heading)) * _PLAN), _MOST_PLAN)
-    text = quote_plan(plan.text, max_chars=most) if most > 0 else ""
-    return [heading, text] if text else []
 
 
 def _write_edits(edits: EditsSection, room: int) -> list[str]:
@@ -309,40 +253,6 @@ def _write_head(entries: Iterable[EntryId]) -> str:
         f"{count} (#{first} to #{last}) {were} set aside. None is lost: each can be read back by "
         f"its number."
     )
-
-
-def _write_turns(turns: Sequence[Turn], earlier: str, room: int, *, most_words: float) -> list[str]:
-    """Write the user's requests: all of them if they fit, and conclusions with what is left.
-
-    `most_words` is the share of the room that requests may take without being truncated.
-    """
-    if not turns and not earlier:
-        return []
-    room -= len(_TURNS_HEADING) + 3
-    said = sum([len(turn.request) for turn in turns])
-    need = said + _REQUEST_FRAME * len(turns) + len(earlier)
-    if need <= room * most_words:
-        wanted = max(int(room * _TURNS) - need, int((room - need) * _CONCLUSIONS))
-        limit = need + min(wanted, _MOST_CONCLUSIONS)
-    else:
-        limit = max(0, int(room * _TRUNCATED_WORDS))
-        earlier = earlier[: limit // 2]
-    texts = write_turns(turns, max_chars=max(0, limit - len(earlier)))
-    written = [earlier, *texts] if earlier else texts
-    return [f"\n{_TURNS_HEADING}", *written] if written else []
-
-
-_SECTION_END = re.compile(r"\n\n(?=[A-Z][^\n]{3,80}:)")
-
-
-def _find_requests(digest: str) -> str:
-    """Return the requests that an earlier digest quotes."""
-    quoted = digest.partition(_TURNS_HEADING)[2].strip("\n")
-    return _SECTION_END.split(quoted, maxsplit=1)[0]
-
-
-def _measure(lines: Iterable[str]) -> int:
-    return sum(len(line) + 1 for line in lines)
 
 
 def _take_newest(items: Sequence[Item], units: int) -> Sequence[Item]:

@@ -57,19 +57,20 @@ class Prose(Struct, gc=False):
     def sentences(self) -> Sequence[Sentence]:
         """Its sentences and list items that say something."""
         if self._sentences is None:
-            is_long = _is_long(self.text)
-            self._sentences = _classify_sentences(list(split_units(self.text))) if is_long else ()
+            self._sentences = split_sentences(self.text) if _is_long(self.text) else ()
         return self._sentences
 
 
-def _classify_sentences(units: Sequence[tuple[str, str]]) -> list[Sentence]:
+def split_sentences(text: str) -> list[Sentence]:
+    """Return the sentences and list items of a text that say something, in order."""
+    units = list(split_units(text))
     found: list[Sentence] = []
-    for place, (lead, text) in enumerate(units):
-        classified = classify_sentence(text, lead=lead)
+    for place, (lead, said) in enumerate(units):
+        classified = classify_sentence(said, lead=lead)
         if classified is not None:
             topic, score = classified
             edge = place < 2 or place >= len(units) - 3
-            found.append(Sentence(lead=lead, text=text, topic=topic, score=score, is_edge=edge))
+            found.append(Sentence(lead=lead, text=said, topic=topic, score=score, is_edge=edge))
     return found
 
 
@@ -147,17 +148,27 @@ def _find_thoughts(item: Item) -> Iterator[str]:
 
 _REPORT_END = re.compile(r"^(?:agentId: |<usage>)", re.MULTILINE)
 """Begins what a program adds to a report."""
-_AGENT_OUTPUT, _AGENT_OUTPUT_HEAD = "<task_type>local_agent</task_type>", 400
+_AGENT_OUTPUT = "<task_type>local_agent</task_type>"
+_WRAPPED = (("<result>", "</result>"), ("<output>", "</output>"))
+_WRAPPER_HEAD = 400
+
+
+def strip_report(result: str) -> str:
+    """Return the report of a subagent, without what a program puts around it."""
+    for begin, end in _WRAPPED:
+        start = result.find(begin, 0, _WRAPPER_HEAD)
+        if start >= 0:
+            return result[start + len(begin) :].partition(end)[0]
+    return _REPORT_END.split(result, maxsplit=1)[0]
 
 
 def _find_report(result: ToolResult) -> str:
     """Return the report of a subagent, or a plan that the user approved, in a tool result."""
     if result.failed:
         return ""
-    if result.name in DELEGATION_TOOLS:
-        return _REPORT_END.split(result.text, maxsplit=1)[0]
-    if result.text.find(_AGENT_OUTPUT, 0, _AGENT_OUTPUT_HEAD) >= 0:
-        return result.text.partition("<output>")[2]
+    is_output = result.text.find(_AGENT_OUTPUT, 0, _WRAPPER_HEAD) >= 0
+    if is_output or result.name in DELEGATION_TOOLS:
+        return strip_report(result.text)
     return find_quoted_plan(result.text) if result.name == "ExitPlanMode" else ""
 
 
@@ -225,7 +236,7 @@ def split_units(text: str) -> Iterator[tuple[str, str]]:
         if not line or is_header or _TABLE_RULE.match(line) or _MACHINE_TEXT.match(line):
             continue
         bullet = _BULLET.match(raw)
-        plain = _clean(raw[bullet.end() :] if bullet else line)
+        plain = clean_line(raw[bullet.end() :] if bullet else line)
         if not bullet and (line.startswith("#") or plain.endswith(":")):
             lead, listed = _make_lead(plain), ""
         elif bullet or line.startswith("|"):
@@ -262,5 +273,6 @@ def _is_long(text: str) -> bool:
     return len(text) >= _LEAST or len(text.encode(errors="replace")) >= _LEAST + len(text)
 
 
-def _clean(line: str) -> str:
+def clean_line(line: str) -> str:
+    """Return a line without markup."""
     return shorten_links(line).replace("**", "").strip().strip("|").lstrip("#>").strip()

@@ -20,7 +20,7 @@ _MOST_FAILURES = 24
 """The newest are looked at."""
 _LEAST_ERROR = 12
 """An error text that is shorter tells nothing, such as `Exit code 1`."""
-_MOST_ERROR, _MOST_COMMAND, _MOST_EDITED = 240, 100, 3
+_MOST_ERROR, _MOST_COMMAND, _MOST_EDITED = 400, 100, 3
 _LOOKS = frozenset({"grep", "rg", "find", "ls", "cat", "test", "[", "diff", "which", "head"})
 """Their failure means only that nothing was found."""
 _LOCAL = READ_TOOLS | SEARCH_TOOLS | CHANGE_TOOLS
