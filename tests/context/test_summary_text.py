@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.summary_text import clean_summary
+from clew.context.estimate import text_units
+from clew.context.summary_text import clean_summary, shorten_notes
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,39 @@ def test_nothing_is_made_up_and_nothing_is_left_empty(answer: str) -> None:
 
     assert bool(kept) == bool(answer.strip())
     assert set(kept) <= set(answer)
+
+
+NOTES = """\
+1. The user wants a ferry that is never late.
+2. Messages:
+   - "Please look at the timetable first, and only then at the boats."
+3. Code:
+```python
+boats = sorted(fleet, key=lambda boat: boat.delay)
+```
+4. Next: ask the harbour."""
+SAID = ["Please look at the timetable first,\nand only then at the boats. Then write to me."]
+
+
+def test_notes_that_are_short_enough_stay_as_they_are() -> None:
+    assert shorten_notes(NOTES, max_units=1_000, said=SAID) == NOTES
+
+
+def test_longer_notes_lose_code_and_what_the_user_said() -> None:
+    without_code = NOTES.replace(NOTES[NOTES.index("```") : NOTES.index("4.")], "")
+    enough = text_units(without_code)
+
+    assert shorten_notes(NOTES, max_units=enough, said=SAID) == without_code
+    assert shorten_notes(NOTES, max_units=enough - 1, said=SAID).splitlines() == [
+        "1. The user wants a ferry that is never late.",
+        "2. Messages:",
+        "3. Code:",
+        "4. Next: ask the harbour.",
+    ]
+
+
+def test_notes_never_become_empty() -> None:
+    code, words = "```\nsail()\n```", "Please look at the timetable first"
+
+    assert shorten_notes(code, max_units=0, said=[]) == code
+    assert shorten_notes(words, max_units=0, said=SAID) == words

@@ -17,7 +17,7 @@ from clew.context.loss_report import WrittenSummary, build_compaction, count_tok
 from clew.context.plan import MOST_SUMMARY, Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
-from clew.context.summary_text import clean_summary
+from clew.context.summary_text import clean_summary, shorten_notes
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.context_state import SummaryAttempt
@@ -218,11 +218,14 @@ def summarise_by_rules(
     gone = plan.dropped[start:]
     if plan.wording is Wording.NOTICE:
         return WrittenSummary(text=f"{len(gone)} earlier messages were set aside.", author="rules")
-    notes = notes or truncate_middle(clean_summary(view.notes), budget.summary)
     from clew.context.digest.history import History  # noqa: PLC0415 - few sessions ever need it
     from clew.context.digest.rule_summary import prepare_digest  # noqa: PLC0415 - the same
 
     history = view.memo.get(History)
+    conversation = history.follow_view(view)
+    said = [turn.request for turn in history.turns.list_turns()]
+    notes = notes or truncate_middle(clean_summary(view.notes), budget.summary)
+    notes = shorten_notes(notes, max_units=budget.notes, said=said)
     leaving, entries = view.restore_texts(gone), plan.dropped_entries[start:]
     digest = prepare_digest(
         [*view.archived, *leaving] if view.archived else leaving,
@@ -231,7 +234,7 @@ def summarise_by_rules(
         # Without a journal the old summary is all there is of what it covers.
         previous="" if view.archived or view.notes else view.summary,
         beside=(notes, budget.beside),
-        conversation=history.follow_view(view),
+        conversation=conversation,
         history=history,
         keep_words=not budget.is_hard,
     )
