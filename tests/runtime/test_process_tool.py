@@ -180,10 +180,12 @@ async def test_a_process_starts_where_the_last_command_ended(place: Place) -> No
     (place.project / "sub").mkdir()
     watcher = Watcher()
     with anyio.fail_after(60):
-        replies = [call_reply(("Bash", {"command": "cd sub"})), call(command="pwd"), "ok"]
+        waits = call(command="until [ -e ../go ]; do sleep 0.02; done; pwd")
+        replies = [call_reply(("Bash", {"command": "cd sub"})), waits, "ok"]
         async with place.session(replies, agents=True, permission_handler=allow) as session:
             watcher.attach(session)
             await session.run("go")
+            (place.project / "go").touch()
             await watcher.until(stage=TaskStage.COMPLETED)
             (state,) = await session.tasks.list()
 
