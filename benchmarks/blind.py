@@ -53,6 +53,7 @@ VIEWS: Mapping[str, Callable[[CompactionPoint], str]] = {
 """What a reader may get; each case calls them by other letters."""
 NOTES = "notes and rules 16k"
 """One more view, once somebody has answered `prompt.txt`."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"[: len(VIEWS) + 1]
 
 
 def main() -> None:
@@ -141,10 +142,10 @@ def _write_case(dest: Path, name: str, point: CompactionPoint) -> None:
     (folder / "answers").mkdir()
     (folder / "full.txt").write_text(readable(point.messages), encoding="utf-8")
     (folder / "prompt.txt").write_text(ask_for_notes(point.messages, _16K), encoding="utf-8")
-    letters = [chr(ord("a") + place) for place in range(len(VIEWS))]
+    letters = list(_LETTERS)
     random.Random(f"{point.session} {point.number}").shuffle(letters)
     sizes = {}
-    for letter, (kind, make_view) in zip(letters, VIEWS.items(), strict=True):
+    for letter, (kind, make_view) in zip(letters, VIEWS.items(), strict=False):
         text = make_view(point) or _NO_VIEW
         (folder / "views" / f"{letter}.txt").write_text(text, encoding="utf-8")
         sizes[kind] = len(text)
@@ -152,7 +153,7 @@ def _write_case(dest: Path, name: str, point: CompactionPoint) -> None:
         case=name,
         point=point.number,
         session=point.session,
-        views=dict(zip(letters, VIEWS, strict=True)),
+        views=dict(zip(letters, VIEWS, strict=False)),
         chars=sizes,
     )
     _write_key(dest, key)
@@ -164,10 +165,14 @@ def add_notes(dest: Path, points: Sequence[CompactionPoint]) -> None:
         notes = dest / key.case / "notes.txt"
         if not notes.is_file():
             continue
-        point = next(point for point in points if point.number == key.point)
+        point = next((point for point in points if point.number == key.point), None)
+        if point is None:
+            raise BlindFault(
+                f"there is no recording of point {key.point}, which {key.case} is about"
+            )
         written = notes.read_text(encoding="utf-8")
         view = view_with_summary(point.messages, written, _16K) or _NO_VIEW
-        letter = chr(ord("a") + len(VIEWS))
+        letter = next(one for one in _LETTERS if key.views.get(one, NOTES) == NOTES)
         (dest / key.case / "views" / f"{letter}.txt").write_text(view, encoding="utf-8")
         key.views[letter], key.chars[NOTES] = NOTES, len(view)
         _write_key(dest, key)

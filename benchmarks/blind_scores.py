@@ -128,7 +128,7 @@ def score(dest: Path) -> Section:
         columns=("what the reader has", "tokens", "score", *KINDS, "target"),
         rows=[_row(view, by_view[view], keys) for view in best_first],
         notes=[
-            f"{len(keys)} recorded compactions, {len(grades) // max(1, len(by_view))} questions; "
+            f"{len(keys)} recorded compactions, {QUESTIONS * len(keys)} questions; "
             "one reader writes the questions from the full text, others answer from one view "
             "each, a grader scores the shuffled answers 1, ½ or 0 without knowing the views",
             f"tokens: mean size of the view at {CHARS_PER_TOKEN} characters a token",
@@ -142,7 +142,7 @@ def score(dest: Path) -> Section:
 def _row(view: str, grades: Sequence[Grade], keys: Sequence[CaseKey]) -> tuple[str, ...]:
     by_kind = ([one for one in grades if one.kind == kind] for kind in KINDS)
     target = TARGETS.get(view)
-    size = fmean(key.chars[view] for key in keys) / CHARS_PER_TOKEN
+    size = fmean(key.chars[view] for key in keys if view in key.chars) / CHARS_PER_TOKEN
     return (
         view,
         f"{size:,.0f}",

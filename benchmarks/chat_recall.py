@@ -14,6 +14,11 @@ from clew.simulation.blind_test.transcript import readable
 SIZES = (2, 4, 8, 16)
 """Thousands of tokens."""
 KINDS = {"memory": "memory chats", "desk": "service desk", "talk": "talk of the sessions"}
+COLUMNS = (
+    *("view", "recordings, chats", "relied on", "turns", "newest: turns"),
+    *("only in the view, only in the newest", "likely that the view has more turns"),
+    *("passages", "newest: passages", "target: more than the newest text"),
+)
 _DRAWS = 2_000
 """Times that recordings are drawn again to see how much a difference depends on them."""
 
@@ -56,11 +61,7 @@ def measure(found: Sequence[Chat]) -> Section:
     return Section(
         title="Plain conversations",
         command="python -m benchmarks chats",
-        columns=(
-            *("view", "recordings, chats", "relied on", "turns", "newest: turns"),
-            *("only in the view, only in the newest", "likely that the view has more turns"),
-            *("passages", "newest: passages", "target: more than the newest text"),
-        ),
+        columns=COLUMNS,
         rows=rows,
         notes=[
             f"{len(found)} chats without tools, those that are longer than the view; sizes at "

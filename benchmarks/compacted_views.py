@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from benchmarks.recordings import CHARS_PER_TOKEN
 from clew.context.plan import Budget
-from clew.context.summary_prompt import build_summary_prompt, format_transcript
+from clew.context.summary_prompt import SUMMARY_SYSTEM, build_summary_prompt, format_transcript
 from clew.context.view import fold
 from clew.core.entries import Entry, MessageAdded
 from clew.core.errors import ContextFull, NothingToDrop
@@ -67,14 +67,15 @@ def view_with_summary(messages: Sequence[Message], summary: str, chars: int) -> 
 
 
 def ask_for_notes(messages: Sequence[Message], chars: int) -> str:
-    """Return what Clew asks a model for, if it leaves `chars` and the model can read everything."""
+    """Return how Clew asks for notes, if it leaves `chars` and the model can read everything."""
     entries = [
         Entry(id=EntryId(number), at=0.0, body=MessageAdded(message=message))
         for number, message in enumerate(messages, start=1)
     ]
     view = fold(entries)
     budget = Budget.of(view, tokens=chars // CHARS_PER_TOKEN)
-    return build_summary_prompt(format_transcript(view.items), max_units=budget.notes).text
+    prompt = build_summary_prompt(format_transcript(view.items), max_units=budget.notes)
+    return f"{SUMMARY_SYSTEM}\n\n{prompt.text}"
 
 
 def session_view(messages: Sequence[Message], *, window: int, summary: str | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.chat_recall import SIZES, measure_size
+from benchmarks.chat_recall import COLUMNS, SIZES, measure_size
 from benchmarks.conversations import Chat, Reliance
 from benchmarks.recordings import CHARS_PER_TOKEN
 from benchmarks.results import Section, publish
@@ -23,8 +23,8 @@ from clew.simulation.blind_test.transcript import readable
 
 _SESSION = re.compile(r"session_(\d+)")
 _TURN = re.compile(r"D\d+:\d+")
-_COLUMNS = (0, 1, 2, 3, 4, 5, 9)
-"""Of a row about chats: those about whole turns, and the target."""
+_LEFT_OUT = frozenset({"likely that the view has more turns", "passages", "newest: passages"})
+"""Columns of a row about chats: here a whole turn is what is needed."""
 
 
 def main() -> None:
@@ -39,24 +39,23 @@ def main() -> None:
 def measure(samples: Sequence[Mapping[str, Any]]) -> Section:
     """Score the views of every conversation, with either speaker as the user."""
     found = [chat for sample in samples for chat in _read_chats(sample)]
-    columns = (
-        *("view", "conversations, chats", "relied on", "turns", "newest: turns"),
-        *("only in the view, only in the newest", "target: more than the newest text"),
-    )
+    names = [str(sample.get("sample_id", "one")) for sample in samples]
+    columns = [column for column in COLUMNS if column not in _LEFT_OUT]
     rows = []
     for size in SIZES:
         chars = size * 1_000 * CHARS_PER_TOKEN
         longer = [chat for chat in found if len(readable(chat.messages)) > chars]
         if longer:
             row = measure_size(f"LoCoMo, {size}k", longer, chars, is_judged=True)
-            rows.append(tuple(row[column] for column in _COLUMNS))
+            by_name = dict(zip(COLUMNS, row, strict=True))
+            rows.append(tuple(by_name[column] for column in columns))
     return Section(
         title="Public chats",
         command="python -m benchmarks.public_chats FILE",
         columns=columns,
         rows=rows,
         notes=[
-            f"{len(samples)} of the ten conversations of LoCoMo, each with one and with the other "
+            f"conversations of LoCoMo: {', '.join(names)}; each with one and with the other "
             "speaker as the user; every question names the turns that answer it",
             f"turns: share of these that are in the view word for word; sizes at {CHARS_PER_TOKEN} "
             "characters a token; views by rules, with no model call; nothing was tuned on them",

@@ -1,5 +1,6 @@
 """A digest quotes what each subagent reported, with its verdict."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,10 @@ def test_the_digest_of_a_session_has_the_reports() -> None:
         ("Verdict: a\nVerdict: b\n**Recommendation:** merge it now", "Recommendation: merge it"),
         ("## Overall assessment\n| a | b |\n|---|---|", ""),
         ("## Conclusion", ""),
+        ("Verdict\n=======\nAPPROVE the change", "Verdict: APPROVE the change"),
+        ("1. Verdict: APPROVE the change", "Verdict: APPROVE"),
+        ("✅ **Verdict:** APPROVE the change", "Verdict: APPROVE"),
+        ("# Assessment criteria for the change", ""),
         ("The verdict is not yet known, as the tests still run.", ""),
     ],
 )
@@ -93,17 +98,48 @@ def test_reports_that_arrive_later_belong_to_their_task() -> None:
     assert "#5 Find the port: Conclusion: the port is" in polled
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "The server prints `Process running with session ID 42` although it has crashed: a bug.",
+        "Critical: `render()` in `page.py` writes <result>ok</result> before it has an answer.",
+        "<output>\nCritical: `render()` loses </output> of `page.py`, which is a bug.\n</output>",
+    ],
+)
+def test_a_report_may_quote_what_programs_write(report: str) -> None:
+    assert "Look: " in written(ask("Look", report))
+    assert "bug" in written(ask("Look", report)) or "render()" in written(ask("Look", report))
+
+
+@pytest.mark.parametrize(
+    "report", ["x" + "\n" * 24_000 + "y", "<task_id>a</task_id>\n" * 20_000, "> " * 12_000]
+)
+def test_odd_reports_are_read_in_no_time(report: str) -> None:
+    assert len(written(ask("Look", report))) <= 3_000
+
+
+def test_the_newest_reports_come_first_where_not_all_fit() -> None:
+    steps = [ask(f"Review part {n}", REVIEW) for n in range(12)]
+
+    assert written(*steps, max_chars=200).count("\n- #") == 1
+    assert "Review part 11" in written(*steps, max_chars=200)
+    assert 1 < written(*steps, max_chars=1_000).count("\n- #") < 12
+
+
 def test_refused_and_empty_reports_are_left_out() -> None:
     refused = ask("Look", "The user doesn't want to proceed with this tool use.", failed=True)
 
     assert written(refused, ask("Look", "agentId: a1"), run("make", "ok")) == ""
 
 
-@given(max_chars=st.integers(-10, 1_500), count=st.integers(0, 15))
-def test_reports_never_take_more_than_their_room(max_chars: int, count: int) -> None:
-    steps = [ask(f"Review part {n}", REVIEW) for n in range(count)]
-
-    text = written(*steps, max_chars=max_chars)
+@given(
+    max_chars=st.integers(-10, 1_500),
+    reports=st.lists(
+        st.lists(st.sampled_from(REVIEW.split("\n")), max_size=30).map("\n".join), max_size=15
+    ),
+)
+def test_reports_never_take_more_than_their_room(max_chars: int, reports: list[str]) -> None:
+    text = written(*(ask("Review", report) for report in reports), max_chars=max_chars)
 
     assert len(text) <= max(0, max_chars)
     assert text.count("\n- #") <= 12

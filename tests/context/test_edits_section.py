@@ -8,6 +8,7 @@ from clew.context.digest.edits.edits_section import EditsSection
 from clew.context.digest.edits.net_changes import NetChange, list_changes
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.state.state_ledger import gather_state
+from clew.context.digest.steps.shell_edits import list_shell_edits
 from clew.context.digest.steps.step_log import list_steps
 from clew.core.ids import EntryId
 from clew.core.messages import Message, ToolCall, assistant, tool_result, user
@@ -154,15 +155,41 @@ def test_what_was_committed_before_git_discarded_the_rest_is_listed() -> None:
     assert net_changes(first, commit, run("git reset --hard HEAD~1")) == []
 
 
-def test_a_dropped_stash_takes_its_edits_along() -> None:
-    first, second = edit("a.py", "one()", "two()"), edit("b.py", "one()", "two()")
-    stash = run("git stash", "Saved working directory and index state WIP on main: 1a2b3c4 one")
+SAVED = "Saved working directory and index state WIP on main: 1a2b3c4 one"
 
-    assert [path for path, _, _ in net_changes(first, stash, second)] == ["a.py", "b.py"]
-    dropped = net_changes(first, stash, second, run("git stash drop", "Dropped refs/stash@{0}"))
-    assert [path for path, _, _ in dropped] == ["b.py"]
-    popped = net_changes(first, stash, run("git stash pop", "Dropped refs/stash@{0}"))
-    assert [path for path, _, _ in popped] == ["a.py"]
+
+@pytest.mark.parametrize(
+    ("commands", "left"),
+    [
+        (["git stash"], "ab"),
+        (["git stash", "git stash drop"], ""),
+        (["git stash", "git stash pop"], "ab"),
+        (["git stash", "git stash apply", "git stash drop"], "ab"),
+        (["git stash", "git stash clear"], ""),
+        (["git stash push a.py", "git stash drop"], "b"),
+        (["git stash push -m note", "git stash drop stash@{0}"], ""),
+        (["git stash push a.py", "git stash", "git stash drop stash@{1}"], "b"),
+        (["git stash push a.py", "git stash", "git stash drop 0"], "a"),
+        (["git stash push a.py", "git stash drop stash@{5}"], "ab"),
+        (["git stash && make test; git stash apply", "git stash drop"], "ab"),
+        (["git stash list"], "ab"),
+    ],
+)
+def test_a_dropped_stash_takes_its_edits_along(commands: list[str], left: str) -> None:
+    edited = edit("a.py", "one()", "two()"), edit("b.py", "one()", "two()")
+
+    changes = net_changes(*edited, *(run(command, SAVED) for command in commands))
+
+    assert "".join(path[0] for path, _, _ in changes) == left
+
+
+def test_a_commit_and_a_discard_may_name_a_file_differently() -> None:
+    first = edit("/proj/src/a.py", "one()", "two()")
+    later = run("git commit -am one", COMMITTED), run("sed -i s/two/three/ src/a.py")
+
+    changes = net_changes(first, *later, run("git checkout src/a.py", "Updated 1 path"))
+
+    assert [(removed, added) for _, removed, added in changes] == [(["one()"], ["two()"])]
 
 
 @pytest.mark.parametrize(
@@ -172,13 +199,75 @@ def test_a_dropped_stash_takes_its_edits_along() -> None:
         ("mv -f app/a.py core/", "core/a.py"),
         ("mkdir core && mv app/a.py core", "core/a.py"),
         ("git mv app lib", "lib/a.py"),
+        ("git mv app/ lib/", "lib/app/a.py"),
         ("mv app/*.py core/", "app/a.py"),
+        ("mv -t lib app/a.py other.py", "lib/a.py"),
+        ("mv other.py app/a.py v1.0", "v1.0/a.py"),
+        ("mv ./app/a.py .", "a.py"),
+        ("git mv -n app/a.py b.py", "app/a.py"),
+        ("git -c core.x=y mv app/a.py b.py", "b.py"),
+        ("mv -S .bak app/a.py b.py", "app/a.py"),
+        ("mv application/a.py b.py", "app/a.py"),
+        ("cd /tmp/scratch && rm -rf app", "app/a.py"),
+        ("git rm --cached app/a.py", "app/a.py"),
     ],
 )
 def test_edits_follow_a_file_that_is_renamed(command: str, path: str) -> None:
     first = edit("app/a.py", "one()", "two()")
 
     assert changes_of(first, run(command)) == [(path, ["one()"], ["two()"])]
+
+
+def test_a_file_that_was_replaced_by_another_loses_its_edits() -> None:
+    edited = edit("b.py", "one()", "two()")
+
+    assert changes_of(edited, run("mv b.py.bak b.py")) == []
+    assert changes_of(edited, run("rm a.py & rm b.py")) == []
+    assert changes_of(edited, run("rm\tb.py")) == []
+
+
+def test_a_command_changes_files_in_its_own_order() -> None:
+    probe = "cat > probe.py <<'E'\nprobe()\nE\n"
+
+    assert changes_of(run(f"{probe}python probe.py; rm probe.py")) == []
+    assert changes_of(run(f"rm ./probe.py; {probe}")) == [("probe.py", [], ["probe()"])]
+    assert changes_of(run(f"{probe}mv probe.py lib/real.py")) == [("lib/real.py", [], ["probe()"])]
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("sed -i s/x/y/ a.py b.py", ["a.py", "b.py"]),
+        ("sed -i '' 's/x y/z/' a.py", ["a.py"]),
+        ("sed -Ei 's/x/y/' -e 's/1/2/' a.py", ["s/x/y/", "a.py"]),
+        ("sed -i.bak -e s/x/y/ a.py", ["a.py"]),
+        ("perl -0pi -e 's/x/y/' a.py", ["a.py"]),
+        ("sed -n 5p a.py", []),
+        ("rm -- -x", ["-x"]),
+        ('rm "a b.py" $TMP/c.py', ["a b.py"]),
+        ("echo rm a.py", []),
+        ("make > log 2>&1 & rm b.py", ["b.py"]),
+    ],
+)
+def test_the_files_that_a_command_changes_are_found(command: str, paths: list[str]) -> None:
+    assert [one.path for one in list_shell_edits(command)] == paths
+
+
+def test_renamed_and_removed_files_are_listed_as_such() -> None:
+    edited = edit("app/a.py", "one()", "two()"), edit("app/b.py", "one()", "two()")
+
+    def changed(*commands: str) -> list[str]:
+        lines = gather_state(items(*edited, *map(run, commands))).changed_files.lines
+        return [line.partition(", last")[0] for line in lines]
+
+    assert changed("git mv app lib") == [
+        "- lib/a.py (1 edit, renamed from app/a.py",
+        "- lib/b.py (1 edit, renamed from app/b.py",
+    ]
+    assert changed("rm -rf app") == ["- app/a.py (1 edit, deleted", "- app/b.py (1 edit, deleted"]
+    assert changed("mv new.py app/a.py")[0] == "- app/a.py (renamed from new.py"
+    both = "git checkout app/a.py && sed -i s/1/2/ app/a.py"
+    assert "undone" not in changed(both)[0]
 
 
 def test_a_patch_that_renames_a_file_continues_its_edits() -> None:

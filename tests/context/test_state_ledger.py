@@ -85,6 +85,27 @@ def test_a_page_or_a_record_that_was_not_found_is_a_failure() -> None:
     ]
 
 
+def test_a_look_up_is_settled_by_the_same_one_or_the_same_site() -> None:
+    long = "https://docs.example.com/" + "deep/" * 30
+    text = show(
+        use("WebFetch", {"prompt": "limits", "url": long}, "status code 503", failed=True),
+        use("WebFetch", {"prompt": "limits", "url": long}, "# Limits"),
+        use("WebSearch", {"query": "cache limits"}, "Error: rate limited", failed=True),
+        use("WebFetch", {"url": "https://a.example.com"}, "status code 404", failed=True),
+        use("WebFetch", {"url": "https://b.example.com"}, "# B"),
+        use("get_record", {"id": 7}, "Error: no such record", failed=True),
+        use("read_many_files", {"path": "/app"}, "Error: no such folder", failed=True),
+    )
+    told = text.partition("Failed before, and what settled it:\n")[2].splitlines()
+
+    assert [line for line in told if line.startswith("- #")] == [
+        "- #13 get_record 7: Error: no such record",
+        "- #9 webfetch https://a.example.com: status code 404",
+        "- #7 websearch cache limits: Error: rate limited",
+        f"- #3 webfetch {long[:90]}…: status code 503 → passed #5",
+    ]
+
+
 def test_only_the_newest_failures_are_looked_at() -> None:
     failed = [run(f"tool{n} run", f"Error: number {n} is wrong", failed=True) for n in range(40)]
 
@@ -757,8 +778,7 @@ def test_files_changed_by_tools_patches_and_commands_are_counted() -> None:
         "- made.sh (1 edit, created,",
         "- build (deleted,",
         "- new.py (2 edits, created,",
-        "- old.py (deleted,",
-        "- moved.py (2 edits, created,",
+        "- moved.py (renamed from old.py,",
         "- gone.py (deleted,",
         "Files read:\n- v.py",
     ):

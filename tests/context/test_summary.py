@@ -487,3 +487,47 @@ def test_reminders_in_results_are_left_out() -> None:
     assert strip_wrapping(text) == "one\ntwo"
     assert strip_wrapping("one <system-reminder>cut") == "one <system-reminder>cut"
     assert strip_wrapping("Command: ls\nChunk ID: 1\nOutput:\na.py") == "a.py"
+
+
+RULE = "Never touch the files under billing/invoice without asking."
+WORDY = f"""\
+# What the user wants
+- The rule of the user: {RULE}
+- The tone of the messages should be friendly, and nobody may be blamed in them.
+"""
+
+
+def work_items() -> list[Item]:
+    steps = [use("Read", {"file_path": f"src/part_{n}.py"}, f"value_{n} = {n}") for n in range(30)]
+    return ledger_items(user(f"Fix the totals. {RULE}"), *(one for step in steps for one in step))
+
+
+def test_long_notes_lose_only_what_the_digest_tells() -> None:
+    digest = prepare_digest(work_items(), beside=(WORDY, ""))
+
+    notes, told = digest.write_after(WORDY, max_notes=10, max_units=600, least=100)
+
+    assert RULE not in notes
+    assert RULE in told
+    assert "nobody may be blamed" in notes
+    assert text_units(notes) + text_units(told) <= 600
+
+
+def test_notes_of_the_length_that_was_asked_for_stay_whole() -> None:
+    digest = prepare_digest(work_items(), beside=(WORDY, ""))
+
+    notes, told = digest.write_after(WORDY, max_notes=1_000, max_units=600, least=100)
+
+    assert notes == WORDY
+    assert text_units(told) <= 600 - text_units(WORDY)
+
+
+@given(max_units=st.integers(60, 900), max_notes=st.integers(0, 200))
+def test_a_rule_is_in_the_notes_or_in_the_digest(max_units: int, max_notes: int) -> None:
+    long = f"Fix the totals. {'Here is the log of the last run. ' * 400}{RULE}{' And more.' * 400}"
+    talk = ledger_items(user(long), *use("Bash", {"command": "make"}, "ok"))
+    digest = prepare_digest(talk, beside=(WORDY, ""))
+
+    notes, told = digest.write_after(WORDY, max_notes=max_notes, max_units=max_units, least=50)
+
+    assert RULE in notes or "billing/invoice without asking" in told

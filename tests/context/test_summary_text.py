@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.context.estimate import text_units
-from clew.context.summary_text import clean_summary, shorten_notes
+from clew.context.summary_text import clean_summary, drop_code
 
 
 @pytest.mark.parametrize(
@@ -51,35 +50,25 @@ def test_nothing_is_made_up_and_nothing_is_left_empty(answer: str) -> None:
 
 NOTES = """\
 1. The user wants a ferry that is never late.
-2. Messages:
-   - "Please look at the timetable first, and only then at the boats."
-3. Code:
 ```python
 boats = sorted(fleet, key=lambda boat: boat.delay)
 ```
-4. Next: ask the harbour."""
-SAID = ["Please look at the timetable first,\nand only then at the boats. Then write to me."]
+2. Next: ask the harbour.
+~~~
+wind = 7
+```
+~~~
+3. Then sleep."""
 
 
-def test_notes_that_are_short_enough_stay_as_they_are() -> None:
-    assert shorten_notes(NOTES, max_units=1_000, said=SAID) == NOTES
-
-
-def test_longer_notes_lose_code_and_what_the_user_said() -> None:
-    without_code = NOTES.replace(NOTES[NOTES.index("```") : NOTES.index("4.")], "")
-    enough = text_units(without_code)
-
-    assert shorten_notes(NOTES, max_units=enough, said=SAID) == without_code
-    assert shorten_notes(NOTES, max_units=enough - 1, said=SAID).splitlines() == [
+def test_code_can_be_left_out() -> None:
+    assert drop_code(NOTES).splitlines() == [
         "1. The user wants a ferry that is never late.",
-        "2. Messages:",
-        "3. Code:",
-        "4. Next: ask the harbour.",
+        "2. Next: ask the harbour.",
+        "3. Then sleep.",
     ]
 
 
-def test_notes_never_become_empty() -> None:
-    code, words = "```\nsail()\n```", "Please look at the timetable first"
-
-    assert shorten_notes(code, max_units=0, said=[]) == code
-    assert shorten_notes(words, max_units=0, said=SAID) == words
+@pytest.mark.parametrize("text", ["```\nsail()\n```", "1. Sail\n```\nnever closed\n2. Land"])
+def test_text_that_is_only_code_or_unclosed_code_stays(text: str) -> None:
+    assert drop_code(text) == text

@@ -17,7 +17,7 @@ from clew.context.loss_report import WrittenSummary, build_compaction, count_tok
 from clew.context.plan import MOST_SUMMARY, Budget, Reduce, Strategy, Stuck, Wording, sum_words
 from clew.context.policy import ContextPolicy
 from clew.context.protected import choose_protected, find_protected
-from clew.context.summary_text import clean_summary, shorten_notes
+from clew.context.summary_text import clean_summary, drop_code
 from clew.context.view import View
 from clew.context.window_state import count_tokens
 from clew.core.context_state import SummaryAttempt
@@ -223,9 +223,10 @@ def summarise_by_rules(
 
     history = view.memo.get(History)
     conversation = history.follow_view(view)
-    said = [turn.request for turn in history.turns.list_turns()]
-    notes = notes or truncate_middle(clean_summary(view.notes), budget.summary)
-    notes = shorten_notes(notes, max_units=budget.notes, said=said)
+    most = budget.summary // 2 if budget.is_hard else budget.summary
+    notes = notes or truncate_middle(clean_summary(view.notes), most)
+    if view.meter(notes) > budget.notes:
+        notes = drop_code(notes)
     leaving, entries = view.restore_texts(gone), plan.dropped_entries[start:]
     digest = prepare_digest(
         [*view.archived, *leaving] if view.archived else leaving,
@@ -238,8 +239,14 @@ def summarise_by_rules(
         history=history,
         keep_words=not budget.is_hard,
     )
-    least = max(_LEAST_DIGEST, min(_count_words(view, plan, budget), budget.summary))
-    told = digest.write(max(least, budget.summary - view.meter(notes)), view.meter)
+    words = 0 if budget.is_hard else min(_count_words(view, plan, budget), budget.summary)
+    notes, told = digest.write_after(
+        notes,
+        max_notes=budget.notes,
+        max_units=budget.summary,
+        least=max(_LEAST_DIGEST, words),
+        meter=view.meter,
+    )
     text = f"{notes}\n\n{told}" if notes else told
     return WrittenSummary(text=text, author=author, notes=notes, usage=usage)
 

@@ -14,9 +14,9 @@ from clew.core.ids import EntryId
 
 _TAIL, _SUMMARY = 0.30, 0.68
 _WORDS = 0.25
+"""Share of the window for the user's words."""
 _NOTES = 5
 """The notes of a model are this part of a summary: the digest says more per character."""
-"""Share of the window for the user's words."""
 _QUOTED, _FRAME, _HEADINGS = 1.3, 6, 90
 """What a summary adds to the user's words: conclusions, a number for each, headings."""
 MOST_SUMMARY = 16_000

@@ -39,7 +39,7 @@ Give the beginning and the middle of the session as much care as its end. Be den
 introductions, no long tool output. If there are earlier notes, return them brought up to date, not
 a summary of them."""
 _RESULT_CHARS = 1_500
-_WORDS_PER_UNIT = 0.5
+_LEAST_WORDS, _WORDS_PER_UNIT = 50, 0.5
 """A little less than most notes have, so that they stay within their budget."""
 
 
@@ -100,7 +100,7 @@ def build_summary_instruction(*, kept: int, max_units: int, instructions: str = 
 
 
 def _limit(max_units: int) -> str:
-    return f"Write at most {int(max_units * _WORDS_PER_UNIT)} words."
+    return f"Write at most {max(_LEAST_WORDS, int(max_units * _WORDS_PER_UNIT))} words."
 
 
 def format_transcript(items: Sequence[Item]) -> list[str]:

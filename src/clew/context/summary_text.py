@@ -1,9 +1,6 @@
 """The text of a summary, without what its author or a program put around it."""
 
 import re
-from collections.abc import Iterable
-
-from clew.context.estimate import text_units
 
 _TAGGED = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 _DRAFT = re.compile(r"<(analysis|think|thinking|scratchpad)>.*?</\1>", re.DOTALL)
@@ -29,36 +26,21 @@ def clean_summary(text: str) -> str:
     return _INSTRUCTIONS.sub("", kept).strip() or text.strip()
 
 
-_CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$\n?", re.DOTALL | re.MULTILINE)
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
-_QUOTATION = re.compile(r"[\s\"“”*`]+")
-_LEAST_QUOTED = 20
-"""Characters; a shorter line may be the user's words by chance."""
+_FENCE = re.compile(r"[ \t]*(```|~~~)")
 
 
-def shorten_notes(notes: str, *, max_units: int, said: Iterable[str]) -> str:
-    """Return notes without code and the user's words, if they are longer than was asked for.
-
-    What follows the notes has both: the digest quotes the requests, and the most important lines.
-
-    Args:
-        notes: What a model wrote.
-        max_units: How long it was asked to be at most.
-        said: The requests of the user.
-    """
-    if text_units(notes) > max_units:
-        notes = _CODE.sub("", notes).strip() or notes
-    if text_units(notes) <= max_units:
-        return notes
-    words = _plain("\n".join(said))
-    kept = [line for line in notes.split("\n") if not _is_quoted(line, words)]
-    return "\n".join(kept).strip() or notes
-
-
-def _is_quoted(line: str, words: str) -> bool:
-    quoted = _plain(_BULLET.sub("", line))
-    return len(quoted) >= _LEAST_QUOTED and quoted in words
-
-
-def _plain(text: str) -> str:
-    return _QUOTATION.sub(" ", text).strip()
+def drop_code(text: str) -> str:
+    """Return a text without its fenced pieces of code; one that is never closed stays."""
+    kept: list[str] = []
+    start, fence = 0, ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if found is None or (fence and line.strip() != fence):
+            kept.append(line)
+        elif fence:
+            del kept[start:]
+            fence = ""
+        else:
+            start, fence = len(kept), found[1]
+            kept.append(line)
+    return "\n".join(kept).strip() or text

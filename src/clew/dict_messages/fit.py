@@ -193,7 +193,7 @@ def _summarise(
     if not isinstance(text, str):
         raise ConfigError(f"summarize must return text, not {type(text).__name__}")
     text = replace_surrogates(text).strip()
-    if text_units(text) > budget.summary:
+    if text_units(text) > budget.summary // 2:
         text = ""
     return summarise_by_rules(view, plan, budget, notes=text)
 

@@ -73,6 +73,7 @@ async def write_notes(
         if draft.text and not draft.called_tools:
             return draft
         notes = replace(draft, text=notes.text)
+    most = round(_ROOM * budget.notes * view.calibration.rate)
     for number, part in enumerate(parts, start=1):
         report_progress(state, "reading", number - 1, len(parts), why=why)
         prompt = build_summary_prompt(
@@ -82,7 +83,7 @@ async def write_notes(
             model=model.name,
             messages=(prompt,),
             system=SUMMARY_SYSTEM,
-            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, _ROOM * budget.notes)),
+            max_output_tokens=min(model.max_output, max(_LEAST_OUTPUT, most)),
         )
         notes = await ask(state, request, why=why, after=notes)
     return notes

@@ -23,6 +23,7 @@ from clew.context.digest.prose.findings import (
     rank_statements,
     render_findings,
 )
+from clew.context.digest.prose.told_text import ToldText, drop_told_lines
 from clew.context.digest.state.state_ledger import render_state
 from clew.context.digest.talk import prepare_talk
 from clew.context.estimate import Meter, text_units
@@ -62,6 +63,29 @@ class Digest(Struct, frozen=True, kw_only=True):
     def write(self, max_units: int, meter: Meter = text_units) -> str:
         """Write the digest; deterministic, and never longer than `max_units`."""
         return _fit(self.write_chars, max_units, meter, int(max_units * self.chars_per_unit))
+
+    def write_after(
+        self, notes: str, *, max_notes: int, max_units: int, least: int, meter: Meter = text_units
+    ) -> tuple[str, str]:
+        """Return notes and the digest that follows them; together they have `max_units`.
+
+        Args:
+            notes: What a model wrote. If they are longer than `max_notes`, lines that the digest
+                tells as well are left out of them.
+            max_notes: What was asked for, in units.
+            max_units: The room of both.
+            least: The digest gets at least this much.
+            meter: Measures a text.
+        """
+        told = self.write(max(least, max_units - meter(notes)), meter)
+        if meter(notes) <= max_notes:
+            return notes, told
+        shorter = drop_told_lines(notes, ToldText(told))
+        longer = self.write(max(least, max_units - meter(shorter)), meter)
+        # With more room a digest may tell other things.
+        shorter = drop_told_lines(notes, ToldText(longer))
+        fits = meter(shorter) + meter(longer) <= max(max_units, meter(notes) + meter(told))
+        return (shorter, longer) if fits else (notes, told)
 
 
 def prepare_digest(  # noqa: PLR0913 - what a digest depends on

@@ -71,7 +71,7 @@ def _read_heredocs(command: str) -> Iterator[EditText]:
         start = stripped.index(begun[1], place)
         operator, path = written[0]
         is_whole = operator not in _APPENDS
-        yield EditText(path, (), stripped[place + 1 : start], is_whole=is_whole)
+        yield EditText(path.removeprefix("./"), (), stripped[place + 1 : start], is_whole=is_whole)
 
 
 def _split(text: str) -> list[str]:

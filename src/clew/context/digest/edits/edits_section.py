@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.context.digest.edits.net_changes import NetChange
 from clew.context.digest.passages import LEAST_LINE
 from clew.context.digest.sections import cite_entry
-from clew.context.digest.steps.tool_steps import is_temporary
+from clew.context.digest.steps.shell_edits import is_temporary
 from clew.core.text import one_line, truncate
 
 _HEADING = "Edits, newest first (- removed, + added):"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from clew.context.digest.edits.edit_texts import EditText, read_edits
-from clew.context.digest.steps.file_activity import shorten_path
+from clew.context.digest.steps.file_activity import list_folders, shorten_path
 from clew.context.digest.steps.tool_steps import ToolStep
 from clew.core.ids import EntryId
 
@@ -42,9 +42,8 @@ def list_changes(
         root: Paths inside this folder are relative to it.
         undone: The places of changes that were discarded with git, by file.
     """
-    spans = {shorten_path(path, root): where for path, where in (undone or {}).items()}
     changes: list[NetChange] = []
-    for path, edits in _group_by_file(steps, root, spans).items():
+    for path, edits in _group_by_file(steps, root, undone or {}).items():
         file = _FileChanges()
         for step, text in edits:
             file = _FileChanges() if text.is_whole else file
@@ -60,31 +59,55 @@ def _group_by_file(
     steps: Iterable[ToolStep], root: str, undone: Mapping[str, Sequence[range]]
 ) -> dict[str, _Edits]:
     """Return the edits of each file that is still there; they follow one that was renamed."""
-    files: dict[str, _Edits] = {}
-
-    def is_undone(path: str, step: ToolStep) -> bool:
-        return any(step.place in span for span in undone.get(path, ()))
-
+    files = _Files()
     for step in steps:
         edits = step.edits
+        texts: dict[str, list[EditText]] = {}
+        for text in read_edits(step) if edits else ():
+            texts.setdefault(shorten_path(text.path, root), []).append(text)
         for edit in edits:
             path = shorten_path(edit.path, root)
-            if edit.kind == "delete" and not is_undone(path, step):
-                moved = _take(files, path)
-                target = shorten_path(edit.moved_to, root)
-                files |= {target + rest: those for rest, those in moved.items() if target}
-        for text in read_edits(step) if edits else ():
-            path = shorten_path(text.path, root)
-            if not is_undone(path, step):
-                files.setdefault(path, []).append((step, text))
-    return files
+            if any(step.place in span for span in undone.get(path, ())):
+                continue
+            if edit.kind == "delete":
+                files.move(path, shorten_path(edit.moved_to, root))
+            else:
+                for text in texts.pop(path, ()):
+                    files.add(path, step, text)
+    return files.edits
 
 
-def _take(files: dict[str, _Edits], path: str) -> dict[str, _Edits]:
-    """Remove a file, or the files in a folder; returns them by what follows `path`."""
-    path = path.rstrip("/")
-    inside = [name for name in files if name == path or name.startswith(f"{path}/")]
-    return {name[len(path) :]: files.pop(name) for name in inside}
+class _Files:
+    """The edits of each file, by its present path."""
+
+    def __init__(self) -> None:
+        self.edits: dict[str, _Edits] = {}
+        self._folders: set[str] = set()
+        """Those of which a file was edited."""
+
+    def add(self, path: str, step: ToolStep, text: EditText) -> None:
+        """Add an edit of a file."""
+        if path not in self.edits:
+            self.edits[path] = []
+            self._folders.update(list_folders(path))
+        self.edits[path].append((step, text))
+
+    def move(self, path: str, target: str) -> None:
+        """Rename a file or a folder; without a target, remove it."""
+        moved = self._take(path)
+        if target:
+            self._take(target)
+        for rest, edits in moved.items() if target else ():
+            for step, text in edits:
+                self.add(target + rest, step, text)
+
+    def _take(self, path: str) -> dict[str, _Edits]:
+        """Remove a file, or the files in a folder; returns them by what follows `path`."""
+        path = path.rstrip("/")
+        names = [path] if path in self.edits else []
+        if path in self._folders:
+            names += [name for name in self.edits if name.startswith(f"{path}/")]
+        return {name[len(path) :]: self.edits.pop(name) for name in names}
 
 
 class _FileChanges:

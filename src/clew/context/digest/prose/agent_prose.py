@@ -106,7 +106,7 @@ def select_prose(messages: Iterable[ItemProse]) -> list[tuple[Prose, int]]:
         if room >= 0:
             selected.append((piece, turn))
         elif piece.weight > 0:
-            shorter = _cut(piece.text, _OLD_ANSWER_CHARS)
+            shorter = cut_middle(piece.text, _OLD_ANSWER_CHARS)
             selected.append((replace(piece, text=shorter, _sentences=None), turn))
     return selected[::-1]
 
@@ -125,17 +125,19 @@ def _list_pieces(item: Item) -> Iterator[Prose]:
     """Yield prose with its weight: final answers and reports say more than narration."""
     if item.kind is _ASSISTANT:
         for thought in _find_thoughts(item):
-            yield Prose(item.entry_id, _cut(thought, _THOUGHT_CHARS), _THOUGHT, is_for_user=False)
+            yield Prose(
+                item.entry_id, cut_middle(thought, _THOUGHT_CHARS), _THOUGHT, is_for_user=False
+            )
         text = item.message.text
         if text.strip():
-            yield Prose(item.entry_id, _cut(text), 0.0 if item.asks else _FINAL_ANSWER)
+            yield Prose(item.entry_id, cut_middle(text), 0.0 if item.asks else _FINAL_ANSWER)
     elif item.kind is _TOOL_RESULT:
         for result in item.message.parts:
             if type(result) is ToolResult and (report := _find_report(result)):
-                yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
+                yield Prose(item.entry_id, cut_middle(report), _REPORT, is_for_user=False)
     elif item.kind is _USER:
         for report in _find_reports(item.message.text):
-            yield Prose(item.entry_id, _cut(report), _REPORT, is_for_user=False)
+            yield Prose(item.entry_id, cut_middle(report), _REPORT, is_for_user=False)
 
 
 def _find_thoughts(item: Item) -> Iterator[str]:
@@ -155,10 +157,11 @@ _WRAPPER_HEAD = 400
 
 def strip_report(result: str) -> str:
     """Return the report of a subagent, without what a program puts around it."""
-    for begin, end in _WRAPPED:
+    for begin, end in _WRAPPED if result.lstrip().startswith("<") else ():
         start = result.find(begin, 0, _WRAPPER_HEAD)
         if start >= 0:
-            return result[start + len(begin) :].partition(end)[0]
+            report, _, rest = result[start + len(begin) :].rpartition(end)
+            return report or rest
     return _REPORT_END.split(result, maxsplit=1)[0]
 
 
@@ -221,7 +224,7 @@ _TABLE_RULE = re.compile(r"^[\s|:+-]+$")
 _LEAST, _MOST, _MOST_LEAD = 25, 420, 120
 
 
-def _cut(text: str, most: int = _READ_CHARS) -> str:
+def cut_middle(text: str, most: int = _READ_CHARS) -> str:
     """Return the beginning and the end of a long text."""
     return text if len(text) <= most else f"{text[: most // 2]}\n\n{text[-most // 2 :]}"
 
@@ -252,7 +255,7 @@ def split_units(text: str) -> Iterator[tuple[str, str]]:
 
 def _make_lead(line: str) -> str:
     """Return the last sentence of a line that introduces a list; empty if it says nothing."""
-    lead = _SENTENCE.split(line)[-1].rstrip(": ")
+    lead = one_line(_SENTENCE.split(line)[-1]).rstrip(": ")
     return "" if is_narration(lead) or len(lead) > _MOST_LEAD else lead
 
 

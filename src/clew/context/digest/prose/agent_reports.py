@@ -6,7 +6,8 @@ Here each report has its own line, with its verdict first.
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby, islice
+from functools import lru_cache
+from itertools import islice
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.prose.agent_prose import (
     Sentence,
     clean_line,
+    cut_middle,
     split_sentences,
     strip_report,
 )
@@ -26,22 +28,25 @@ _HEADING = "Reports of subagents, newest first:"
 _TOOLS = frozenset(name.lower() for name in DELEGATION_TOOLS)
 _TASK_KEYS = ("description", "name", "task", "prompt")
 _MOST_REPORTS = 12
-_MOST_TASK, _MOST_VERDICT, _READ_CHARS = 100, 160, 24_000
+_MOST_TASK, _MOST_VERDICT = 100, 160
 _LEAST_QUOTE, _MOST_QUOTE = 120, 700
 """Characters of one report."""
 _GAP = " … "
 _EDGE = 0.8
-_LINES = re.IGNORECASE | re.MULTILINE
+_LAUNCHED = re.compile(r"Async agent launched|[^\n]{0,80}\brunning in (?:the )?background\b")
 _VERDICT = re.compile(
-    r"^[\s>#*_-]*((?:(?:overall|final|my) +)?(?:(verdict)|recommendation|assessment|conclusion)\b)"
-    r"(.*)",
-    _LINES,
+    r"^[^\w\n]*+(?:\d{1,2}\. *)?"
+    r"((?:(?:overall|final|my) +)?(?:(verdict)|recommendation|assessment|conclusion)\b)"
+    r"(?=[*_ ]*(?:[:–—-]|$)|\*)(.*)",
+    re.IGNORECASE | re.MULTILINE,
 )
+_TELLS = re.compile(r"\w")
 _GRAVE = re.compile(
-    r"\b(?:critical|blocking|blockers?|must[ -]fix|severe|high|bugs?|root cause|missing)\b", _LINES
+    r"\b(?:critical|blocking|blockers?|must[ -]fix|severe|high|bugs?|root cause|missing)\b",
+    re.IGNORECASE,
 )
 _PRAISE = re.compile(
-    r"\b(?:praise|positives?|strengths?|highlights?|done well|good)\b|✅|👍", _LINES
+    r"\b(?:praise|positives?|strengths?|highlights?|done well|good)\b|✅|👍", re.IGNORECASE
 )
 _GRAVE_WORTH, _PRAISE_COST = 1.5, 2.0
 
@@ -53,15 +58,15 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     task: str
     """What it was asked to do, in a few words."""
     verdict: str
-    """The line that says so; empty if there is none."""
+    """Its result in one line; empty if no line says that it has it."""
     sentences: Sequence[Sentence]
 
 
 def list_reports(steps: Iterable[ToolStep]) -> list[AgentReport]:
     """Return the newest reports of subagents, the last one first."""
     asked = [step for step in steps if step.name in _TOOLS and step.answered and not step.failed]
-    texts = ((step, strip_report(step.result)[:_READ_CHARS].strip()) for step in reversed(asked))
-    ended = ((step, text) for step, text in texts if text and not step.is_left_running)
+    texts = ((step, strip_report(step.result).strip()) for step in reversed(asked))
+    ended = ((step, text) for step, text in texts if text and not _LAUNCHED.match(text))
     return [_read_report(step, text) for step, text in islice(ended, _MOST_REPORTS)]
 
 
@@ -72,7 +77,7 @@ def write_reports(reports: Sequence[AgentReport], *, max_chars: int) -> str:
     for place, report in enumerate(reports):
         head = f"- {cite_entry(report.entry_id)}{report.task}: "
         fair = left // (len(reports) - place)
-        room = min(max(fair, _LEAST_QUOTE + len(head)), left) - len(head) - 1
+        room = min(max(fair, _LEAST_QUOTE + len(head) + 1), left) - len(head) - 1
         if room < _LEAST_QUOTE:
             break
         quoted = _quote(report, min(room, _MOST_QUOTE))
@@ -85,12 +90,14 @@ def write_reports(reports: Sequence[AgentReport], *, max_chars: int) -> str:
 def _read_report(step: ToolStep, text: str) -> AgentReport:
     asked = next((said for key in _TASK_KEYS if (said := step.get_text(key).strip())), "")
     task = one_line(asked, _MOST_TASK) or step.name
-    return AgentReport(
-        entry_id=step.result_id,
-        task=task,
-        verdict=_find_verdict(text),
-        sentences=split_sentences(text),
-    )
+    verdict, sentences = _read_text(cut_middle(text))
+    return AgentReport(entry_id=step.result_id, task=task, verdict=verdict, sentences=sentences)
+
+
+@lru_cache(maxsize=4 * _MOST_REPORTS)
+def _read_text(text: str) -> tuple[str, Sequence[Sentence]]:
+    """Return the verdict and the sentences of a report; the next digest asks again."""
+    return _find_verdict(text), split_sentences(text)
 
 
 def _find_verdict(text: str) -> str:
@@ -103,9 +110,9 @@ def _find_verdict(text: str) -> str:
         return ""
     named = [line for line in found if line[2]]
     line = named[0] if len(named) == 1 else found[-1]
-    said = clean_line(line[3]).strip(":*_ ")
+    said = clean_line(line[3]).strip(":*_–—- ")
     if not said:
-        following = next(filter(str.strip, text[line.end() :].split("\n")), "").strip()
+        following = next(filter(_TELLS.search, text[line.end() :].split("\n")), "").strip()
         said = "" if following.startswith(("|", "#")) else clean_line(following)
     return one_line(f"{line[1]}: {said}", _MOST_VERDICT) if said else ""
 
@@ -124,12 +131,15 @@ def _quote(report: AgentReport, room: int) -> str:
             chosen[place] = said
             leads.add(said.lead)
             room -= cost
-    told = [chosen[place] for place in sorted(chosen)]
-    parts = [verdict] if verdict else []
-    for lead, group in groupby(told, key=lambda said: said.lead):
-        texts = [said.text for said in group]
-        parts += [f"{lead}: {'; '.join(texts)}"] if lead else texts
-    return _GAP.join(parts)
+    parts: dict[str, list[str]] = {}
+    for place in sorted(chosen):
+        said = chosen[place]
+        parts.setdefault(said.lead or f"\n{place}", []).append(said.text)
+    texts = [
+        "; ".join(told) if lead[0] == "\n" else f"{lead}: {'; '.join(told)}"
+        for lead, told in parts.items()
+    ]
+    return _GAP.join([verdict, *texts] if verdict else texts)
 
 
 def _score(said: Sentence) -> float:

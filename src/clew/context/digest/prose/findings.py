@@ -14,6 +14,7 @@ from itertools import groupby
 
 from clew.context.digest.prose.agent_prose import ItemProse, Prose, read_prose, select_prose
 from clew.context.digest.prose.sentence_cues import Topic, is_put_off
+from clew.context.digest.prose.told_text import ToldText
 from clew.context.items import Item
 from clew.core.ids import EntryId
 
@@ -88,8 +89,8 @@ def _is_moot(piece: Prose, sentence: str, later: int) -> bool:
 _MOST_CANDIDATES = 800
 _SIMILAR = 0.55
 _COMPARED_WORDS = 5
-_TOLD = 0.7
-"""Share of the words of a sentence that a place in the notes has which tells the same."""
+_SHARED = 0.7
+"""Share of the words of a statement that a newer one has which repeats it."""
 _WORD = re.compile(r"[\w./-]{3,}")
 _SHARES = {
     Topic.DECISION: 0.24, Topic.FAILURE: 0.18, Topic.DISCOVERY: 0.26, Topic.OUTCOME: 0.16,
@@ -141,28 +142,9 @@ def fit_statements(
 
 
 def drop_told(statements: list[Statement], notes: str) -> list[Statement]:
-    """Return the statements without those whose words, names and numbers one place in `notes` has.
-
-    A place is a line with the next one, as a sentence may be wrapped.
-    """
-    if not notes:
-        return statements
-    lines = [_split_words(line) for line in notes.splitlines() if line.strip()]
-    places = [one | other for one, other in zip(lines, [*lines[1:], frozenset()], strict=True)]
-    by_word: dict[str, list[frozenset[str]]] = {}
-    for place in places:
-        for word in place:
-            by_word.setdefault(word, []).append(place)
-    return [said for said in statements if not _is_told(_split_words(said.text), by_word)]
-
-
-def _is_told(words: frozenset[str], by_word: Mapping[str, Sequence[frozenset[str]]]) -> bool:
-    known = (by_word.get(word, ()) for word in sorted(words, key=len)[-_COMPARED_WORDS:])
-    return any(len(words & place) >= _TOLD * len(words) for places in known for place in places)
-
-
-def _split_words(text: str) -> frozenset[str]:
-    return frozenset(word.lower().strip("./-") for word in _WORD.findall(text))
+    """Return the statements that `notes` do not tell."""
+    told = ToldText(notes)
+    return [said for said in statements if not told.tells(said.text)]
 
 
 def _drop_similar(statements: Iterable[Statement]) -> list[Statement]:
@@ -186,7 +168,7 @@ def _drop_similar(statements: Iterable[Statement]) -> list[Statement]:
 def _are_similar(words: frozenset[str], newer: frozenset[str]) -> bool:
     """Return whether `newer` has most of `words`, or more than half of all words are in both."""
     shared = len(words & newer)
-    return shared >= min(_TOLD * len(words), _SIMILAR * (len(words) + len(newer) - shared))
+    return shared >= min(_SHARED * len(words), _SIMILAR * (len(words) + len(newer) - shared))
 
 
 def _heading_key(topic: Topic) -> tuple[Topic, EntryId, str]:

@@ -5,6 +5,7 @@ last result of each check; this module tells of the failures before: the quoted 
 that were edited until the check passed, or the command that worked instead.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,8 +24,10 @@ _LEAST_ERROR = 12
 _MOST_ERROR, _MOST_COMMAND, _MOST_EDITED = 400, 100, 3
 _LOOKS = frozenset({"grep", "rg", "find", "ls", "cat", "test", "[", "diff", "which", "head"})
 """Their failure means only that nothing was found."""
-_LOCAL = READ_TOOLS | SEARCH_TOOLS | CHANGE_TOOLS
-_WEB = frozenset({"webfetch", "web_fetch", "web_search", "google_web_search"})
+_WEB = frozenset({"webfetch", "web_fetch", "websearch", "web_search", "google_web_search"})
+_LOCAL = (READ_TOOLS | SEARCH_TOOLS | CHANGE_TOOLS) - _WEB
+_ASKED_KEYS = ("url", "query", "id", "issue", "name")
+_HOST = re.compile(r"https?://([^/\s?#]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,15 +97,19 @@ def list_failures(
 
 def _looks_up(step: ToolStep) -> bool:
     """Return whether a step asked the web or a service, rather than the files of the project."""
-    is_local = bool(step.command) or step.name in _LOCAL
+    is_local = bool(step.command or step.path) or step.name in _LOCAL
     return not is_local and step.ran and (step.name in _WEB or is_lookup(step.name))
 
 
 def _list_runs(step: ToolStep, checks: Sequence[CheckRun], place: int) -> list[_Run]:
     if not step.command:
-        asked = next((value for value in step.arguments.values() if isinstance(value, str)), "")
+        keys = (*_ASKED_KEYS, *step.arguments)
+        asked = next((text for key in keys if (text := step.get_text(key).strip())), "")
+        host = _HOST.match(asked)
+        family = f"{step.name} {host[1] if host else asked}"
         error = quote_failure(step.output[:4_000]) if step.failed else ""
-        return [_Run(step, place, f"{step.name} {asked}", step.name, step.failed, error)]
+        run = _Run(step, place, f"{step.name} {asked}".rstrip(), family, step.failed, error)
+        return [run]
     if checks:
         return [
             _Run(step, place, run.command, run.family, run.outcome is Outcome.FAILED, run.detail)
@@ -132,7 +139,7 @@ def _describe(run: _Run, later: _Run | None, steps: Sequence[ToolStep]) -> Failu
         command=command,
         error=error,
         edited=list(dict.fromkeys(path.rpartition("/")[2] for path in between)),
-        settled="passed" if later.command == command else later.command,
+        settled="passed" if later.command == run.command else later.command,
         settled_id=later.step.result_id,
     )
 

@@ -15,7 +15,8 @@ from clew.context.digest.sections import TextSection, cite_entry, fill_sections,
 from clew.context.digest.state.approved_plan import ApprovedPlan, find_plan
 from clew.context.digest.state.check_results import CheckRun, find_checks, keep_latest
 from clew.context.digest.state.failures import Failure, list_failures, write_failure
-from clew.context.digest.state.git_state import GitState, follow_repository
+from clew.context.digest.state.git_commands import follow_repository
+from clew.context.digest.state.git_state import GitState
 from clew.context.digest.state.other_calls import OtherCall, list_other_calls
 from clew.context.digest.state.repository_section import write_repository
 from clew.context.digest.state.search_results import MOST_SEARCHES, SearchResult, list_searches
@@ -27,8 +28,9 @@ from clew.context.digest.steps.file_activity import (
     list_paths,
     shorten_path,
 )
+from clew.context.digest.steps.shell_edits import is_temporary
 from clew.context.digest.steps.step_log import StepLog
-from clew.context.digest.steps.tool_steps import ToolStep, is_temporary
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.digest.user_words import is_interruption, is_rejection
 from clew.context.items import Item, ItemKind
 from clew.context.lazy_list import lazy_property
@@ -160,7 +162,7 @@ class StateLog:
             git=git,
             tasks=list_tasks(acts),
             files=list_files(steps, root=root),
-            changes=list_changes(acts, root=root, undone=git.undone),
+            changes=list_changes(acts, root=root, undone=git.list_undone(root)),
             refusals=_list_refusals(self._interruptions, steps),
             running=_list_running(steps),
             other_calls=list_other_calls(acts),
@@ -334,11 +336,12 @@ def _write_changed(state: StateLedger, root: str) -> list[str]:
     changed = [file for file in state.files if file.changed_at >= 0]
     changed = [file for file in changed if not (file.deleted and is_temporary(file.path))]
     changed.sort(key=lambda file: -file.changed_at)
-    undone = {shorten_path(path, state.root): where for path, where in state.git.undone.items()}
+    undone = state.git.list_undone(state.root)
     lines = []
     for file in changed:
         facts = [pluralize(file.edits, "edit")] if file.edits else []
         facts += ["created"] * (file.created and not file.deleted) + ["deleted"] * file.deleted
+        facts += [f"renamed from {file.renamed_from}"] if file.renamed_from else []
         facts += _tell_undone(undone.get(file.path, ()), file.changed_at)
         facts += [f"last #{file.entry_id}"] if file.entry_id > 0 else []
         path = f"{root}/{file.path}" if root and _is_inside(file.path, root) else file.path
@@ -348,7 +351,7 @@ def _write_changed(state: StateLedger, root: str) -> list[str]:
 
 def _tell_undone(undone: Iterable[range], changed_at: int) -> list[str]:
     """Tell whether the last change of a file was discarded, and all before it."""
-    spans = [span for span in undone if changed_at in span]
+    spans = [span for span in undone if span.start <= changed_at < span.stop - 1]
     if not spans:
         return []
     return ["undone with git" if spans[-1].start == 0 else "undone with git since the last commit"]

@@ -7,7 +7,8 @@ from itertools import chain
 
 from msgspec import Struct
 
-from clew.context.digest.steps.tool_steps import ToolStep, is_temporary
+from clew.context.digest.steps.shell_edits import is_temporary
+from clew.context.digest.steps.tool_steps import ToolStep
 from clew.core.ids import NO_ENTRY, EntryId
 
 
@@ -19,6 +20,7 @@ class FileActivity(Struct, kw_only=True, gc=False):
     created: bool = False
     """True if it was written whole before it was read or edited."""
     deleted: bool = False
+    renamed_from: str = ""
     reads: int = 0
     lines: str = ""
     """The lines of the last read, such as `120-180`; empty for the whole file."""
@@ -39,12 +41,19 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
     for step in steps:
         if step.failed or not step.answered:
             continue
+        moved: set[str] = set()
         for change in step.edits:
-            file = files[change.path.removeprefix(folder)]
-            file.created = file.created or (change.kind == "write" and not file.reads + file.edits)
-            file.deleted = change.kind == "delete"
-            file.edits += change.kind != "delete"
-            file.changed_at, file.entry_id = step.place, step.entry_id
+            path = change.path.removeprefix(folder)
+            if change.kind == "delete":
+                target = change.moved_to.removeprefix(folder)
+                moved.add(target)
+                files.remove(path, target, step)
+            elif path not in moved:
+                file = files[path]
+                is_new = change.kind == "write" and not file.reads + file.edits
+                file.created, file.deleted = file.created or is_new, False
+                file.edits += 1
+                file.changed_at, file.entry_id = step.place, step.entry_id
         path, lines = step.file_read
         if path:
             file = files[path.removeprefix(folder)]
@@ -61,11 +70,38 @@ def list_paths(steps: Iterable[ToolStep]) -> Iterator[str]:
 class _Files(dict[str, FileActivity]):
     """Files by their paths; one that is new is added."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._folders: set[str] = set()
+        """Those that a known file is or was in."""
+
     def __missing__(self, path: str) -> FileActivity:
         self[path] = file = FileActivity(path=path)
+        self._folders.update(list_folders(path))
         return file
 
+    def remove(self, path: str, target: str, step: ToolStep) -> None:
+        """Note that a file, or all files of a folder, were renamed; without target, deleted."""
+        path, target = path.rstrip("/"), target.rstrip("/")
+        names = [path]
+        if path not in self and path in self._folders:
+            names = [name for name in self if name.startswith(f"{path}/")] or names
+        for name in names:
+            file = self[name]
+            if target:
+                file.path, file.renamed_from = target + name[len(path) :], name
+                self[file.path] = self.pop(name)
+                self._folders.update(list_folders(file.path))
+            file.deleted = not target
+            file.changed_at, file.entry_id = step.place, step.entry_id
 
+
+def list_folders(path: str) -> list[str]:
+    """Return the folders that a path is in, outermost first."""
+    return [path[: slash.start()] for slash in _SLASH.finditer(path)]
+
+
+_SLASH = re.compile("/")
 _AGENT_FOLDER = re.compile(r"/\.(?:clew|claude|codex|cursor|gemini|config|cache|local)/")
 """Plans, notes and settings of agents, in the user's home folder."""
 _LEAST_SHARE = 0.85

@@ -1,10 +1,11 @@
 """Shell commands: split into simple commands and words, as far as reading them needs it."""
 
 import re
+from collections.abc import Sequence
 
 _COMMAND_CHARS = 20_000
 """Characters of a command that are read; what is longer writes a file."""
-_SEPARATOR = re.compile(r"(&&|\|\||;|\n|\|)")
+_SEPARATOR = re.compile(r"(&&|\|\||;|\n|\||(?<![>&])&(?![>&]))")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 _REDIRECTION = re.compile(r"\d?>{1,2}(?:&\d|[ \t]*\S+)")
@@ -87,3 +88,14 @@ def _unquote(found: re.Match[str]) -> str:
     if found[3] is not None:
         return _ESCAPED.sub(r"\1", found[3])
     return found[1] if found[2] is None else found[2]
+
+
+def skip_git_options(words: Sequence[str]) -> tuple[list[str], str]:
+    """Return the words after `git` from its subcommand on, and the folder that `-C` names."""
+    place, folder = 0, ""
+    while place < len(words) and words[place].startswith("-"):
+        takes_value = words[place] in {"-C", "-c"}
+        if words[place] == "-C":
+            folder = "".join(words[place + 1 : place + 2])
+        place += 2 if takes_value else 1
+    return list(words[place:]), folder

@@ -6,19 +6,14 @@ ledgers ask only what a step did: ran a command, read a file, changed files.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
 
 from clew.context.digest.passages import strip_wrapping
-from clew.context.digest.steps.shell_commands import (
-    drop_heredocs,
-    split_command,
-    split_words,
-    strip_prefixes,
-)
+from clew.context.digest.steps.shell_commands import split_command, strip_prefixes
+from clew.context.digest.steps.shell_edits import FileEdit, list_shell_edits
 from clew.context.digest.user_words import is_rejection
 from clew.context.lazy_list import lazy_property
 from clew.context.tool_arguments import (
@@ -37,6 +32,8 @@ from clew.core.json_text import JsonDecoder
 _SHELL_PROGRAMS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh")
 
 _WRAPPER_HEAD = 600
+_MOST_RECEIPT = 1_000
+"""Characters of a result that only says that a job was started."""
 _EXIT = re.compile(
     r"^(?:Process exited with code |Exit code:? |exit status |<exit_code>)(-?\d+)", re.MULTILINE
 )
@@ -56,17 +53,6 @@ _NOT_RUN = ("<tool_use_error>", "Error: no result was recorded", "Sibling tool c
 _FAILURES = ("Error", "ERROR", "<tool_use_error>", "error:", "Failed to")
 _TRIAL_KEYS = ("dryRun", "dry_run")
 _object = JsonDecoder(dict[str, object])
-
-
-@dataclass(frozen=True, slots=True)
-class FileEdit:
-    """One change of one file."""
-
-    path: str
-    kind: str
-    """`write`, `edit` or `delete`."""
-    moved_to: str = ""
-    """The new path of a file that was deleted because it was renamed."""
 
 
 class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
@@ -226,7 +212,8 @@ class ToolStep(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def is_left_running(self) -> bool:
         """True if the output says only that a job was started."""
-        return _RUNNING.search(self.output) is not None
+        output = self.output
+        return len(output) <= _MOST_RECEIPT and _RUNNING.search(output) is not None
 
     def get_text(self, key: str) -> str:
         """Return an argument as text; empty if it is missing, a list or an object."""
@@ -243,10 +230,6 @@ def is_read_tool(name: str) -> bool:
 _PATCH_FILE = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$(?:\n\*\*\* Move to: (.+)$)?", re.MULTILINE
 )
-_HEREDOC = re.compile(r"\b(?:cat|tee)\b.*<<")
-_HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
-_CHANGING_PROGRAMS = ("rm ", "mv ", "sed ", "perl ")
-_COMMAND_CHARS = 20_000
 
 
 def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
@@ -254,7 +237,7 @@ def _list_edits(step: ToolStep) -> Iterable[FileEdit]:
         return [FileEdit(step.path, "write" if step.creates else "edit")] if step.path else []
     if step.patch:
         return _list_patched(step.patch)
-    return _list_shell_edits(step) if step.command else []
+    return list_shell_edits(step.command) if step.command else []
 
 
 def _list_patched(patch: str) -> Iterable[FileEdit]:
@@ -265,53 +248,6 @@ def _list_patched(patch: str) -> Iterable[FileEdit]:
             yield FileEdit(target.strip(), "write")
         else:
             yield FileEdit(path.strip(), kinds[verb])
-
-
-def _list_shell_edits(step: ToolStep) -> list[FileEdit]:
-    command = step.command[:_COMMAND_CHARS]
-    found = [
-        FileEdit(path, "write")
-        for line in (drop_heredocs(command).split("\n") if "<<" in command else ())
-        if "<<" in line and _HEREDOC.search(line)
-        for path in _HEREDOC_TARGET.findall(line)
-    ]
-    if any(program in command for program in _CHANGING_PROGRAMS):
-        for simple, _ in step.simple_commands:
-            found += _list_shell_changes(simple)
-    return [change for change in found if not change.path.startswith("/dev/")]
-
-
-def _list_shell_changes(simple: str) -> list[FileEdit]:
-    """Return the files that a simple command removes, renames or edits."""
-    program, *words = split_words(simple.removeprefix("git ")) or [""]
-    paths = [word for word in words if _is_plain_path(word)]
-    if program == "rm":
-        return [FileEdit(path, "delete") for path in paths]
-    if program == "mv" and len(paths) > 1 and len(paths) == sum(word[:1] != "-" for word in words):
-        return [edit for path in paths[:-1] for edit in _rename(path, paths[-1])]
-    in_place = any(word.startswith(("-i", "-pi", "--in-place")) for word in words)
-    if program in {"sed", "perl"} and in_place and paths:
-        return [FileEdit(paths[-1], "edit")]
-    return []
-
-
-def _rename(path: str, target: str) -> list[FileEdit]:
-    name, place = path.rstrip("/").rpartition("/")[2], target.rpartition("/")[2]
-    if not place or ("." in name and "." not in place):  # a folder
-        target = f"{target.rstrip('/')}/{name}"
-    return [FileEdit(path, "delete", moved_to=target), FileEdit(target, "write")]
-
-
-_TEMPORARY = ("/tmp/", "/private/", "/var/folders/", "/var/tmp/", "$")  # noqa: S108
-
-
-def is_temporary(path: str) -> bool:
-    """Return whether a path is in a folder for temporary files."""
-    return path.startswith(_TEMPORARY)
-
-
-def _is_plain_path(word: str) -> bool:
-    return word[:1] not in {"", "-", "$"} and not word.isdigit() and not set(word) & set("*\"'`()")
 
 
 _SHELL_READ = re.compile(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from clew.context.digest.sections import TextSection, fill_sections
-from clew.context.summary_text import clean_summary
+from clew.context.summary_text import clean_summary, drop_code
 from clew.core.ids import EntryId
 
 
@@ -22,7 +22,6 @@ class EarlierSummary(Struct, frozen=True, kw_only=True):
     text: str
 
 
-_CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(?:#{1,4} |\d{1,2}\. |\*\*)\S.{0,80}$", re.MULTILINE)
 _SHARES = (
     (4.0, re.compile(r"user message|user['’]s (?:words|message)", re.IGNORECASE)),
@@ -40,7 +39,7 @@ def quote_summary(summary: str, *, max_chars: int, told: str = "") -> str:
     """
     summary = clean_summary(summary)
     if len(summary) > max_chars:
-        summary = _CODE.sub("", summary)
+        summary = drop_code(summary)
     sections = list(_split_sections(summary, told))
     return fill_sections(sections, max_chars=max_chars)
 

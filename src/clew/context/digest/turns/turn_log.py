@@ -26,9 +26,8 @@ MOST_CONCLUSION = 1_200
 """Characters of an answer that a ledger quotes."""
 _MOST_BACK, _MOST_MARKED = 3, 200
 """Turns in which a list is sought that a request refers to, and requests that may refer to one."""
-_LEAST_ANSWER = 40
-"""Characters; a shorter answer to a program's message, such as `No response requested.`, does not
-replace what the turn concluded before."""
+_NO_ANSWER = "No response requested."
+"""What a program lets the model say to a message that needs no answer."""
 _USER, _ASSISTANT, _TOOL_RESULT = ItemKind.USER, ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 
 
@@ -181,7 +180,7 @@ class TurnLog:
         text, answer_id = turn.answer, turn.answer_id
         for item in reversed(self._answers):
             told = item.message.text.strip()
-            if told and (not turn.answer or len(told) >= _LEAST_ANSWER):
+            if told and told != _NO_ANSWER:
                 text, answer_id = told, item.entry_id
                 break
         return replace(turn, outcome=outcome, answer=text, answer_id=answer_id)
