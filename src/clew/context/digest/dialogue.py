@@ -12,6 +12,7 @@ from msgspec import Struct
 from clew.context.digest.history import History
 from clew.context.digest.prose.agent_reports import AgentReport, list_reports, write_reports
 from clew.context.digest.state.approved_plan import ApprovedPlan, quote_plan
+from clew.context.digest.state.state_ledger import StateLedger
 from clew.context.digest.turns.earlier_summary import EarlierSummary, quote_summary
 from clew.context.digest.turns.turn_ledger import write_turns
 from clew.context.digest.turns.turn_log import Turn
@@ -62,7 +63,7 @@ class Dialogue(Struct, frozen=True, kw_only=True):
 
 def gather_dialogue(
     history: History,
-    plan: ApprovedPlan | None,
+    state: StateLedger,
     visible: Container[EntryId],
     *,
     earlier: str = "",
@@ -71,12 +72,12 @@ def gather_dialogue(
 ) -> Dialogue:
     """Return what was said in a conversation, except for what is `visible` anyway."""
     turns = [turn for turn in history.turns.list_turns() if turn.entry_id not in visible]
-    reports = list_reports(history.state.steps.list_steps(newest=0))
+    reports = list_reports(state.acts)
     summary = history.turns.summary
     return Dialogue(
         summary=None if summary is not None and summary.entry_id in visible else summary,
         turns=turns,
-        plan=_find_current_plan(plan, turns, visible),
+        plan=_find_current_plan(state.plan, turns, visible),
         reports=[report for report in reports if report.entry_id not in visible],
         earlier=earlier,
         notes=notes,

@@ -186,7 +186,7 @@ def _prepare_work(  # noqa: PLR0913 - the same
     findings = rank_statements([text.prose or text.read_prose() for text in leaving])
     findings = drop_told(findings, beside[0])
     dialogue = gather_dialogue(
-        history, state.plan, visible, earlier=earlier, notes=beside[0], keep_words=keep_words
+        history, state, visible, earlier=earlier, notes=beside[0], keep_words=keep_words
     )
 
     def list_known(lines: Sequence[str]) -> set[str]:

@@ -77,6 +77,8 @@ class StateLedger:
     """The newest ones first; searches in one file come last."""
     commands: Sequence[tuple[EntryId, str]]
     """Successful shell commands that other fields do not tell about, newest first."""
+    acts: Sequence[ToolStep]
+    """The steps that do more than read a file."""
 
     @lazy_property
     def work(self) -> list[TextSection]:
@@ -168,6 +170,7 @@ class StateLog:
             other_calls=list_other_calls(acts),
             searches=list_searches(acts),
             commands=_list_commands(step for step, runs in reversed(ran) if not runs),
+            acts=acts,
         )
 
 
