@@ -8,12 +8,13 @@ that were edited until the check passed, or the command that worked instead.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from clew.context.digest.state.check_results import CheckRun, Outcome, quote_failure
 from clew.context.digest.state.other_calls import is_lookup
 from clew.context.digest.steps.tool_steps import ToolStep
-from clew.context.tool_arguments import CHANGE_TOOLS, READ_TOOLS, SEARCH_TOOLS
+from clew.context.tool_arguments import CHANGE_TOOLS, READ_TOOLS, SEARCH_TOOLS, SHELL_TOOLS
 from clew.core.ids import NO_ENTRY, EntryId
 from clew.core.text import one_line
 
@@ -25,7 +26,7 @@ _MOST_ERROR, _MOST_COMMAND, _MOST_EDITED = 400, 100, 3
 _LOOKS = frozenset({"grep", "rg", "find", "ls", "cat", "test", "[", "diff", "which", "head"})
 """Their failure means only that nothing was found."""
 _WEB = frozenset({"webfetch", "web_fetch", "websearch", "web_search", "google_web_search"})
-_LOCAL = (READ_TOOLS | SEARCH_TOOLS | CHANGE_TOOLS) - _WEB
+_LOCAL = READ_TOOLS | SEARCH_TOOLS | CHANGE_TOOLS | SHELL_TOOLS
 _ASKED_KEYS = ("url", "query", "id", "issue", "name")
 _HOST = re.compile(r"https?://([^/\s?#]+)")
 
@@ -71,10 +72,12 @@ def list_failures(
 
     Of several failures with the same error only the newest is listed.
     """
-    looked_up: Iterable[_Ran] = [(step, ()) for step in steps if _looks_up(step)]
-    ran = sorted([*ran, *looked_up], key=lambda pair: pair[0].place)
+    looked_up: list[_Ran] = [(step, ()) for step in steps if _looks_up(step)]
+    ran = [*ran, *looked_up]
     if not ran:
         return []
+    if looked_up:
+        ran.sort(key=lambda pair: pair[0].place)
     told = {(run.entry_id, run.place, run.command) for run in latest}
     places = {id(step): place for place, step in enumerate(steps)}
     worked: dict[str, _Run] = {}
@@ -97,8 +100,12 @@ def list_failures(
 
 def _looks_up(step: ToolStep) -> bool:
     """Return whether a step asked the web or a service, rather than the files of the project."""
-    is_local = bool(step.command or step.path) or step.name in _LOCAL
-    return not is_local and step.ran and (step.name in _WEB or is_lookup(step.name))
+    return _may_look_up(step.name) and step.ran and not step.path
+
+
+@lru_cache(maxsize=256)
+def _may_look_up(tool: str) -> bool:
+    return tool in _WEB or (tool not in _LOCAL and is_lookup(tool))
 
 
 def _list_runs(step: ToolStep, checks: Sequence[CheckRun], place: int) -> list[_Run]:

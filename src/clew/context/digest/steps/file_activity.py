@@ -41,19 +41,8 @@ def list_files(steps: Iterable[ToolStep], *, root: str = "") -> list[FileActivit
     for step in steps:
         if step.failed or not step.answered:
             continue
-        moved: set[str] = set()
-        for change in step.edits:
-            path = change.path.removeprefix(folder)
-            if change.kind == "delete":
-                target = change.moved_to.removeprefix(folder)
-                moved.add(target)
-                files.remove(path, target, step)
-            elif path not in moved:
-                file = files[path]
-                is_new = change.kind == "write" and not file.reads + file.edits
-                file.created, file.deleted = file.created or is_new, False
-                file.edits += 1
-                file.changed_at, file.entry_id = step.place, step.entry_id
+        if step.edits:
+            files.note_edits(step, folder)
         path, lines = step.file_read
         if path:
             file = files[path.removeprefix(folder)]
@@ -72,28 +61,51 @@ class _Files(dict[str, FileActivity]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._folders: set[str] = set()
-        """Those that a known file is or was in."""
+        self._folders: set[str] | None = None
+        """Those that a known file is or was in; None until they are needed."""
 
     def __missing__(self, path: str) -> FileActivity:
-        self[path] = file = FileActivity(path=path)
-        self._folders.update(list_folders(path))
+        file = FileActivity(path=path)
+        self._add(path, file)
         return file
 
-    def remove(self, path: str, target: str, step: ToolStep) -> None:
+    def _add(self, path: str, file: FileActivity) -> None:
+        self[path] = file
+        if self._folders is not None:
+            self._folders.update(list_folders(path))
+
+    def note_edits(self, step: ToolStep, folder: str) -> None:
+        """Note what a step did to files; paths inside `folder` are relative to it."""
+        moved: set[str] = set()
+        for change in step.edits:
+            path, target = change.path.removeprefix(folder), change.moved_to.removeprefix(folder)
+            if change.kind == "delete":
+                moved.add(target)
+                self._remove(path, target, step)
+            elif path not in moved:
+                file = self[path]
+                is_new = change.kind == "write" and not file.reads + file.edits
+                file.created, file.deleted = file.created or is_new, False
+                file.edits += 1
+                file.changed_at, file.entry_id = step.place, step.entry_id
+
+    def _remove(self, path: str, target: str, step: ToolStep) -> None:
         """Note that a file, or all files of a folder, were renamed; without target, deleted."""
         path, target = path.rstrip("/"), target.rstrip("/")
-        names = [path]
-        if path not in self and path in self._folders:
-            names = [name for name in self if name.startswith(f"{path}/")] or names
-        for name in names:
+        for name in self._list_inside(path) or [path]:
             file = self[name]
             if target:
                 file.path, file.renamed_from = target + name[len(path) :], name
-                self[file.path] = self.pop(name)
-                self._folders.update(list_folders(file.path))
+                self._add(file.path, self.pop(name))
             file.deleted = not target
             file.changed_at, file.entry_id = step.place, step.entry_id
+
+    def _list_inside(self, folder: str) -> list[str]:
+        if self._folders is None:
+            self._folders = set(chain.from_iterable(map(list_folders, self)))
+        if folder in self or folder not in self._folders:
+            return []
+        return [name for name in self if name.startswith(f"{folder}/")]
 
 
 def list_folders(path: str) -> list[str]:
