@@ -183,6 +183,14 @@ def test_a_dropped_stash_takes_its_edits_along(commands: list[str], left: str) -
     assert "".join(path[0] for path, _, _ in changes) == left
 
 
+def test_a_stash_without_changes_is_none() -> None:
+    edited = edit("a.py", "one()", "two()")
+
+    changes = net_changes(edited, run("git stash", "No local changes"), run("git stash drop", ""))
+
+    assert [path for path, _, _ in changes] == ["a.py"]
+
+
 def test_a_commit_and_a_discard_may_name_a_file_differently() -> None:
     first = edit("/proj/src/a.py", "one()", "two()")
     later = run("git commit -am one", COMMITTED), run("sed -i s/two/three/ src/a.py")

@@ -452,6 +452,32 @@ def test_an_empty_or_too_long_summary_is_not_used() -> None:
         clew.fit(openai(9), max_tokens=2_000, strategy="summarize", summarize=lambda _: wrong)
 
 
+def test_a_summary_that_is_longer_than_asked_for_loses_its_code() -> None:
+    code = "\n".join(f"value_{number} = {number}" for number in range(120))
+
+    fitted = clew.fit(
+        openai(9),
+        max_tokens=2_500,
+        strategy="summarize",
+        summarize=lambda _: f"They read files.\n```\n{code}\n```\nNext: write one.",
+    )
+
+    assert "They read files.\nNext: write one." in fitted.messages[1]["content"]
+    assert "value_7 = 7" not in fitted.messages[1]["content"]
+
+
+@pytest.mark.parametrize("max_tokens", [200, 250, 300, 400, 600])
+def test_a_summarizer_never_makes_the_messages_too_long(max_tokens: int) -> None:
+    talk = [user(f"Question {n}: {'what then? ' * 12}") for n in range(30)]
+    notes = "\n".join(f"- The answer to question {n} was no." for n in range(15))
+
+    alone = clew.fit(talk, max_tokens=max_tokens)
+    fitted = clew.fit(talk, max_tokens=max_tokens, summarize=lambda _: notes)
+
+    assert alone.report.tokens_after <= max_tokens
+    assert fitted.report.tokens_after <= max_tokens
+
+
 def test_several_results_in_one_clew_message_keep_their_texts() -> None:
     calls = [ToolCall(call_id=CallId(k), name="read") for k in "ab"]
     results = [
