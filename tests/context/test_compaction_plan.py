@@ -5,7 +5,12 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from clew.context.calibration import make_prior
-from clew.context.compaction_plan import compact_by_rules, find_gain_fault, is_worth_a_call
+from clew.context.compaction_plan import (
+    compact_by_rules,
+    find_gain_fault,
+    is_worth_a_call,
+    summarise_by_rules,
+)
 from clew.context.cuts import batches, find_turn_start, legal_cuts
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -339,6 +344,21 @@ def test_the_notes_of_a_model_are_known_apart_from_the_rest_of_the_summary() -> 
     assert compact().notes == "notes and facts", "written by an older release"
     assert compact(author="rules").notes == ""
     assert compact(notes="notes").apply(Entry(id=EntryId(7), at=0.0, body=Cleared())).notes == ""
+
+
+def test_notes_that_are_longer_than_asked_for_lose_their_code() -> None:
+    asked = [user(f"request {n}: " + "word " * 200) for n in range(9)]
+    view = fold(entries_of([SETUP, *added(*asked)]))
+    plan = Reduce(dropped=tuple(view.items[:6]))
+    room = Budget.of(view, tokens=8_000, window=100_000)
+    code = "\n".join(f"value_{n} = {n}" for n in range(60))
+    notes = f"They count.\n```\n{code}\n```\nNext: stop."
+
+    long = summarise_by_rules(view, plan, replace(room, summary=500), notes=notes)
+    short = summarise_by_rules(view, plan, replace(room, summary=5_000), notes=notes)
+
+    assert long.notes == "They count.\nNext: stop."
+    assert short.notes == notes
 
 
 def test_a_replacement_shortens_text_and_arguments_and_nothing_else() -> None:
