@@ -173,6 +173,12 @@ SAVED = "Saved working directory and index state WIP on main: 1a2b3c4 one"
         (["git stash push a.py", "git stash drop stash@{5}"], "ab"),
         (["git stash && make test; git stash apply", "git stash drop"], "ab"),
         (["git stash list"], "ab"),
+        (["git stash push -m wip -- a.py", "git stash drop"], "b"),
+        (["git stash -- a.py", "git stash drop"], "b"),
+        (["git stash push ''", "git stash drop"], ""),
+        (["git stash ''", "git stash drop"], ""),
+        (["git stash -u", "git stash drop"], ""),
+        (["git checkout -q a"], "ab"),
     ],
 )
 def test_a_dropped_stash_takes_its_edits_along(commands: list[str], left: str) -> None:
@@ -181,6 +187,17 @@ def test_a_dropped_stash_takes_its_edits_along(commands: list[str], left: str) -
     changes = net_changes(*edited, *(run(command, SAVED) for command in commands))
 
     assert "".join(path[0] for path, _, _ in changes) == left
+
+
+def test_a_discard_takes_the_file_that_it_names_exactly() -> None:
+    edited = edit("a.py", "one()", "two()"), edit("src/a.py", "one()", "two()")
+    discard = run("git checkout a.py", "Updated 1 path")
+    commit = run("git add src/a.py && git commit -m one", COMMITTED)
+
+    assert [path for path, _, _ in net_changes(*edited, discard)] == ["src/a.py"]
+    assert [path for path, _, _ in net_changes(*edited, commit, discard)] == ["src/a.py"]
+    java = edit("src/main/App.java", "one()", "two()")
+    assert len(net_changes(java, run("git checkout -q main", ""))) == 1
 
 
 def test_a_stash_without_changes_is_none() -> None:
@@ -234,11 +251,38 @@ def test_a_file_that_was_replaced_by_another_loses_its_edits() -> None:
     assert changes_of(edited, run("rm\tb.py")) == []
 
 
+def test_a_rename_into_a_folder_keeps_what_is_there() -> None:
+    edited = edit("app/a.py", "one()", "two()"), edit("lib/b.py", "one()", "two()")
+
+    steps = *edited, run("mv app lib")
+
+    assert sorted(path for path, _, _ in changes_of(*steps)) == ["lib/app/a.py", "lib/b.py"]
+    files = gather_state(items(*steps)).files
+    assert sorted(file.path for file in files) == ["lib/app/a.py", "lib/b.py"]
+
+
+def test_renames_there_and_back_and_edits_after_them_are_counted() -> None:
+    edited = edit("a.py", "one()", "two()")
+
+    def changed(command: str) -> str:
+        return str(gather_state(items(edited, run(command))).changed_files.lines[0])
+
+    assert "(2 edits, renamed from a.py," in changed("mv a.py b.py && sed -i s/x/y/ b.py")
+    assert "- a.py (1 edit, last" in changed("mv a.py a.bak; mv a.bak a.py")
+    assert "- a.py (1 edit, last" in changed("mv a.py ./")
+
+
 def test_a_command_changes_files_in_its_own_order() -> None:
     probe = "cat > probe.py <<'E'\nprobe()\nE\n"
 
     assert changes_of(run(f"{probe}python probe.py; rm probe.py")) == []
     assert changes_of(run(f"rm ./probe.py; {probe}")) == [("probe.py", [], ["probe()"])]
+    again = probe.replace("probe()", "new()")
+    assert changes_of(run(f"{probe}rm probe.py; {again}")) == [("probe.py", [], ["new()"])]
+    assert changes_of(run(f"{probe}mv probe.py b.py; {again}")) == [
+        ("b.py", [], ["probe()"]),
+        ("probe.py", [], ["new()"]),
+    ]
     assert changes_of(run(f"{probe}mv probe.py lib/real.py")) == [("lib/real.py", [], ["probe()"])]
 
 
@@ -255,6 +299,23 @@ def test_a_command_changes_files_in_its_own_order() -> None:
         ('rm "a b.py" $TMP/c.py', ["a b.py"]),
         ("echo rm a.py", []),
         ("make > log 2>&1 & rm b.py", ["b.py"]),
+        ("rm a.py # the old file", ["a.py"]),
+        ("rm x.log &>/dev/null", ["x.log"]),
+        ("rm < list", []),
+        ("mv src/{a,b}.py lib/", []),
+        ("mv --target-directory=lib a.py b.py", []),
+        ("perl -Ilib script.pl x", []),
+        ("cd frontend && rm a.ts && cd .. && rm b.ts", ["frontend/a.ts"]),
+        ("cd /work && rm a.ts", ["/work/a.ts"]),
+        ("cd /tmp/x && cat > a.py <<E\nx\nE\nrm a.py", []),
+        ("cat > 'a.py' <<'E'\nx\nE", ["a.py"]),
+        ("cat > a << \\EOF\nrm x\nEOF", ["a"]),
+        ("cat <<< EOF > f\nrm y", ["f", "y"]),
+        ('git add -A && git commit -m "mv a b"', []),
+        ("for f in *.py; do sed -i s/a/b/ $f; done", []),
+        ("sudo rm x", ["x"]),
+        ('rm "a" \x005\x00', ["a"]),
+        ('rm "' + '\\"' * 9_000, []),
     ],
 )
 def test_the_files_that_a_command_changes_are_found(command: str, paths: list[str]) -> None:
@@ -328,7 +389,7 @@ def test_files_that_a_shell_writes_are_read() -> None:
     second = 'tee -a a.py <<EOF\nz = 3\nEOF\ncat <<-"END" >> b.py\nw = 4\n  END\ncat <<X\nno\nX'
 
     assert changes_of(run(first), run(second)) == [
-        ("a.py", [], ["x = 1", "y = 2"]),
+        ("app/a.py", [], ["x = 1", "y = 2"]),
         ("a.py", [], ["z = 3"]),
         ("b.py", [], ["w = 4"]),
     ]

@@ -493,13 +493,15 @@ RULE = "Never touch the files under billing/invoice without asking."
 WORDY = f"""\
 # What the user wants
 - The rule of the user: {RULE}
+- The user wants: fix the totals of the monthly report first.
 - The tone of the messages should be friendly, and nobody may be blamed in them.
 """
 
 
 def work_items() -> list[Item]:
     steps = [use("Read", {"file_path": f"src/part_{n}.py"}, f"value_{n} = {n}") for n in range(30)]
-    return ledger_items(user(f"Fix the totals. {RULE}"), *(one for step in steps for one in step))
+    asked = f"Fix the totals of the monthly report first. {RULE}"
+    return ledger_items(user(asked), *(one for step in steps for one in step))
 
 
 def test_long_notes_lose_only_what_the_digest_tells() -> None:
@@ -507,8 +509,9 @@ def test_long_notes_lose_only_what_the_digest_tells() -> None:
 
     notes, told = digest.write_after(WORDY, max_notes=10, max_units=600, least=100)
 
-    assert RULE not in notes
-    assert RULE in told
+    assert "fix the totals" not in notes
+    assert "Fix the totals" in told
+    assert RULE in notes, "a negation may be all that matters"
     assert "nobody may be blamed" in notes
     assert text_units(notes) + text_units(told) <= 600
 

@@ -69,6 +69,14 @@ def test_code_can_be_left_out() -> None:
     ]
 
 
+def test_what_is_between_two_pieces_of_code_stays() -> None:
+    listed = "- ```py\n  a()\n  ```\n- the rule\n- ```py\n  b()\n  ```\nend"
+    inline = "```make test``` runs all.\nthe rule\n````\nx\n```\ny\n````\nend"
+
+    assert drop_code(listed) == "- the rule\nend"
+    assert drop_code(inline) == "```make test``` runs all.\nthe rule\nend"
+
+
 @pytest.mark.parametrize("text", ["```\nsail()\n```", "1. Sail\n```\nnever closed\n2. Land"])
 def test_text_that_is_only_code_or_unclosed_code_stays(text: str) -> None:
     assert drop_code(text) == text

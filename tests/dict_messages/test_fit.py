@@ -466,16 +466,16 @@ def test_a_summary_that_is_longer_than_asked_for_loses_its_code() -> None:
     assert "value_7 = 7" not in fitted.messages[1]["content"]
 
 
-@pytest.mark.parametrize("max_tokens", [200, 250, 300, 400, 600])
+@pytest.mark.parametrize("max_tokens", [80, 90, 120, 200, 250, 300, 400, 600])
 def test_a_summarizer_never_makes_the_messages_too_long(max_tokens: int) -> None:
     talk = [user(f"Question {n}: {'what then? ' * 12}") for n in range(30)]
+    talk[-1] = user("And then?")
     notes = "\n".join(f"- The answer to question {n} was no." for n in range(15))
 
-    alone = clew.fit(talk, max_tokens=max_tokens)
-    fitted = clew.fit(talk, max_tokens=max_tokens, summarize=lambda _: notes)
-
-    assert alone.report.tokens_after <= max_tokens
-    assert fitted.report.tokens_after <= max_tokens
+    assert clew.fit(talk, max_tokens=max_tokens).report.tokens_after <= max_tokens
+    for summarize in (lambda _: notes, lambda _: "No. " * 5):
+        fitted = clew.fit(talk, max_tokens=max_tokens, summarize=summarize)
+        assert fitted.report.tokens_after <= max_tokens
 
 
 def test_several_results_in_one_clew_message_keep_their_texts() -> None:

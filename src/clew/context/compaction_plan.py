@@ -28,7 +28,7 @@ from clew.core.usage import Usage
 _SUMMARY = ItemKind.SUMMARY
 _LEAST_GAIN = 0.10
 _CLEAR_OVER = 500
-_LEAST_DIGEST = 60
+LEAST_DIGEST = 60
 _HEADING_UNITS = 24
 _PROTECTED = 4
 """Protected results take at most this part of what a compaction leaves."""
@@ -84,9 +84,9 @@ def limit_summary(view: View, plan: Reduce, budget: Budget) -> Budget:
     most = int(spare / view.calibration.rate) - _HEADING_UNITS
     taken = plan.count_staying(view) + _HEADING_UNITS
     if budget.is_hard:
-        return replace(budget, summary=max(_LEAST_DIGEST, budget.limit - taken))
+        return replace(budget, summary=max(LEAST_DIGEST, budget.limit - taken))
     said = _count_words(view, plan, budget)
-    summary = max(_LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
+    summary = max(LEAST_DIGEST, said, min(_fair_share(view, plan, budget), most))
     return replace(budget, summary=summary, limit=max(budget.limit, taken + summary))
 
 
@@ -154,7 +154,7 @@ def _find_plan_fault(
     elif shortest:
         summary = 0
     else:
-        summary = min(gone, max(_LEAST_DIGEST, _fair_share(view, plan, budget)))
+        summary = min(gone, max(LEAST_DIGEST, _fair_share(view, plan, budget)))
     extra = round(summary * view.calibration.rate)
     return _judge_gain(count_tokens(view), count_tokens_after(view, plan) + extra, must=must)
 
@@ -244,7 +244,7 @@ def summarise_by_rules(
         notes,
         max_notes=budget.notes,
         max_units=budget.summary,
-        least=max(_LEAST_DIGEST, words),
+        least=max(LEAST_DIGEST, words),
         meter=view.meter,
     )
     text = f"{notes}\n\n{told}" if notes else told
@@ -253,7 +253,7 @@ def summarise_by_rules(
 
 def draft_by_rules(view: View, plan: Reduce, budget: Budget) -> Iterator[WrittenSummary]:
     """Yield summaries without a model, each shorter than the one before."""
-    sizes = [max(_LEAST_DIGEST, int(budget.summary * share)) for share in _SHARES]
+    sizes = [max(LEAST_DIGEST, int(budget.summary * share)) for share in _SHARES]
     for size in dict.fromkeys(sizes):
         yield summarise_by_rules(view, plan, replace(budget, summary=size))
 

@@ -3,7 +3,8 @@
 import re
 
 _TAGGED = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_DRAFT = re.compile(r"<(analysis|think|thinking|scratchpad)>.*?</\1>", re.DOTALL)
+_DRAFTS = ("analysis", "think", "thinking", "scratchpad")
+"""Elements in which models prepare a summary."""
 _HEADINGS = re.compile(
     r"\A.{0,300}?^\W*Analysis\W*$.*?^\W*Summary\W*$", re.DOTALL | re.MULTILINE | re.IGNORECASE
 )
@@ -22,11 +23,21 @@ def clean_summary(text: str) -> str:
     without such parts is returned as it is.
     """
     tagged = _TAGGED.search(text)
-    kept = tagged.group(1) if tagged else _HEADINGS.sub("", _DRAFT.sub("", text), count=1)
+    kept = tagged.group(1) if tagged else _HEADINGS.sub("", _drop_drafts(text), count=1)
     return _INSTRUCTIONS.sub("", kept).strip() or text.strip()
 
 
-_FENCE = re.compile(r"[ \t]*(```|~~~)")
+def _drop_drafts(text: str) -> str:
+    for name in _DRAFTS:
+        start = text.find(f"<{name}>")
+        while start >= 0 and (end := text.find(f"</{name}>", start)) >= 0:
+            text = text[:start] + text[end + len(name) + 3 :]
+            start = text.find(f"<{name}>", start)
+    return text
+
+
+_OPENED = re.compile(r"\s*(?:(?:[-*+]|\d{1,3}[.)])\s+)*(`{3,}|~{3,})[^`]*")
+_CLOSED = re.compile(r"\s*(`{3,}|~{3,})\s*")
 
 
 def drop_code(text: str) -> str:
@@ -34,13 +45,13 @@ def drop_code(text: str) -> str:
     kept: list[str] = []
     start, fence = 0, ""
     for line in text.split("\n"):
-        found = _FENCE.match(line)
-        if found is None or (fence and line.strip() != fence):
-            kept.append(line)
-        elif fence:
+        closed = _CLOSED.fullmatch(line) if fence else None
+        if closed is not None and closed[1].startswith(fence):
             del kept[start:]
             fence = ""
-        else:
-            start, fence = len(kept), found[1]
-            kept.append(line)
+            continue
+        opened = None if fence else _OPENED.fullmatch(line)
+        if opened is not None:
+            start, fence = len(kept), opened[1]
+        kept.append(line)
     return "\n".join(kept).strip() or text

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from clew.context.clearing_plan import plan_squeeze
-from clew.context.compaction_plan import limit_summary, summarise_by_rules
+from clew.context.compaction_plan import LEAST_DIGEST, limit_summary, summarise_by_rules
 from clew.context.estimate import text_units
 from clew.context.items import ItemKind
 from clew.context.loss_report import WrittenSummary, build_compaction
@@ -193,7 +193,7 @@ def _summarise(
     if not isinstance(text, str):
         raise ConfigError(f"summarize must return text, not {type(text).__name__}")
     text = replace_surrogates(text).strip()
-    if text_units(text) > budget.summary // 2:
+    if text_units(text) > min(budget.summary // 2, budget.summary - LEAST_DIGEST):
         text = ""
     return summarise_by_rules(view, plan, budget, notes=text)
 

@@ -62,19 +62,25 @@ def _group_by_file(
     files = _Files()
     for step in steps:
         edits = step.edits
-        texts: dict[str, list[EditText]] = {}
-        for text in read_edits(step) if edits else ():
-            texts.setdefault(shorten_path(text.path, root), []).append(text)
+        texts = read_edits(step) if edits else []
         for edit in edits:
             path = shorten_path(edit.path, root)
             if any(step.place in span for span in undone.get(path, ())):
                 continue
             if edit.kind == "delete":
                 files.move(path, shorten_path(edit.moved_to, root))
-            else:
-                for text in texts.pop(path, ()):
-                    files.add(path, step, text)
+            elif text := _take_text(texts, edit.path):
+                files.add(path, step, text)
     return files.edits
+
+
+def _take_text(texts: list[EditText], path: str) -> EditText | None:
+    """Remove and return the next text of a file, whose path may be relative to its folder."""
+    for text in texts:
+        if text.path == path or path.endswith(f"/{text.path}"):
+            texts.remove(text)
+            return text
+    return None
 
 
 class _Files:
@@ -94,9 +100,11 @@ class _Files:
 
     def move(self, path: str, target: str) -> None:
         """Rename a file or a folder; without a target, remove it."""
+        if target and any(name.startswith(f"{target}/") for name in self._list_inside(target)):
+            target = f"{target}/{path.rstrip('/').rpartition('/')[2]}"
         moved = self._take(path)
         if target:
-            self._take(target)
+            self.edits.pop(target, None)
         for rest, edits in moved.items() if target else ():
             for step, text in edits:
                 self.add(target + rest, step, text)
@@ -104,10 +112,14 @@ class _Files:
     def _take(self, path: str) -> dict[str, _Edits]:
         """Remove a file, or the files in a folder; returns them by what follows `path`."""
         path = path.rstrip("/")
+        return {name[len(path) :]: self.edits.pop(name) for name in self._list_inside(path)}
+
+    def _list_inside(self, path: str) -> list[str]:
+        """Return the path itself, if a file of it was edited, and the files in it."""
         names = [path] if path in self.edits else []
         if path in self._folders:
             names += [name for name in self.edits if name.startswith(f"{path}/")]
-        return {name[len(path) :]: self.edits.pop(name) for name in names}
+        return names
 
 
 class _FileChanges:

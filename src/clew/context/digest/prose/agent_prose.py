@@ -152,16 +152,17 @@ _REPORT_END = re.compile(r"^(?:agentId: |<usage>)", re.MULTILINE)
 """Begins what a program adds to a report."""
 _AGENT_OUTPUT = "<task_type>local_agent</task_type>"
 _WRAPPED = (("<result>", "</result>"), ("<output>", "</output>"))
+_WRAPPERS = ("<retrieval_status>", "<task_id>", "<task-id>", "<status>", "<output>", "<result>")
 _WRAPPER_HEAD = 400
 
 
 def strip_report(result: str) -> str:
     """Return the report of a subagent, without what a program puts around it."""
-    for begin, end in _WRAPPED if result.lstrip().startswith("<") else ():
+    for begin, end in _WRAPPED if result.lstrip().startswith(_WRAPPERS) else ():
         start = result.find(begin, 0, _WRAPPER_HEAD)
         if start >= 0:
-            report, _, rest = result[start + len(begin) :].rpartition(end)
-            return report or rest
+            report, ended, rest = result[start + len(begin) :].rpartition(end)
+            return report if ended else rest
     return _REPORT_END.split(result, maxsplit=1)[0]
 
 
@@ -175,8 +176,11 @@ def _find_report(result: ToolResult) -> str:
     return find_quoted_plan(result.text) if result.name == "ExitPlanMode" else ""
 
 
-_NOTIFIED = re.compile(r"<task-notification>.{0,2000}?<result>(.*?)</result>", re.DOTALL)
-_SUBAGENT = re.compile(r"<subagent_notification>\s*(\{.*?\})\s*</subagent_notification>", re.DOTALL)
+_NOTIFIED, _NOTIFIED_END = "<task-notification>", "</task-notification>"
+_RESULT, _RESULT_END = "<result>", "</result>"
+_SUBAGENT = re.compile(
+    r"<subagent_notification>((?:[^<]|<(?!/?subagent_notification>))*+)</subagent_notification>"
+)
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -194,7 +198,11 @@ def _find_reports(text: str) -> Iterator[str]:
     """Yield the reports of subagents that a program put into a user message."""
     if "notification>" not in text:
         return
-    yield from _NOTIFIED.findall(text)
+    for told in text.split(_NOTIFIED)[1:]:
+        _, begin, report = told.partition(_NOTIFIED_END)[0].partition(_RESULT)
+        report, end, _ = report.rpartition(_RESULT_END)
+        if begin and end:
+            yield report
     for data in _SUBAGENT.findall(text):
         try:
             status = _notification.decode(data).status

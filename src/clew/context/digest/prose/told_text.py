@@ -7,6 +7,9 @@ _WORD = re.compile(r"[\w./-]{3,}")
 _TOLD = 0.7
 """Share of the words of a sentence that a place has which tells the same."""
 _COMPARED_WORDS = 5
+_DECIDES = re.compile(
+    r"\b(?:not|no|never|none|without|cannot|only)\b|n['’]t\b|(?<![\w./-])\d", re.IGNORECASE
+)
 _LEAST_WORDS = 4
 """A line with fewer, such as a heading, is never told by another one."""
 
@@ -28,10 +31,16 @@ class ToldText:
 
 
 def drop_told_lines(text: str, told: ToldText) -> str:
-    """Return a text without the lines that `told` tells; headings stay."""
-    lines = text.split("\n")
-    kept = [line for line in lines if len(split_words(line)) < _LEAST_WORDS or not told.tells(line)]
+    """Return a text without the lines that `told` tells.
+
+    Headings stay, and so do lines with a negation or a number, of which a word changes everything.
+    """
+    kept = [line for line in text.split("\n") if _is_needed(line) or not told.tells(line)]
     return "\n".join(kept).strip() or text
+
+
+def _is_needed(line: str) -> bool:
+    return len(split_words(line)) < _LEAST_WORDS or _DECIDES.search(line) is not None
 
 
 def split_words(text: str) -> frozenset[str]:
@@ -40,5 +49,6 @@ def split_words(text: str) -> frozenset[str]:
 
 
 def _is_told(words: frozenset[str], places: Mapping[str, Sequence[frozenset[str]]]) -> bool:
-    known = (places.get(word, ()) for word in sorted(words, key=len)[-_COMPARED_WORDS:])
+    longest = sorted(words, key=lambda word: (len(word), word))[-_COMPARED_WORDS:]
+    known = (places.get(word, ()) for word in longest)
     return any(len(words & place) >= _TOLD * len(words) for some in known for place in some)

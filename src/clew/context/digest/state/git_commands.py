@@ -31,7 +31,7 @@ _ENDS_CONFLICT = frozenset({"--abort", "--quit", "--continue", "--skip"})
 _HISTORY = frozenset(
     {"merge", "rebase", "reset", "revert", "cherry-pick", "stash", "tag", "worktree"}
 )
-_LISTS = re.compile(r"\b(?:list|show|-l|--list|--help|-h)\b")
+_LISTS = re.compile(r"list|show|-l|--list|--help|-h")
 _LOG_LINE = re.compile(r"[0-9a-f]{7,40} \S.*")
 _SELECTS = re.compile(r"--(?:all|grep|author|reverse|skip|before|until|remotes|branches|tags)\b")
 """Options with which the first line of a log need not be the newest commit of the branch."""
@@ -107,7 +107,7 @@ def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
         _follow_log(state, step, rest)
     elif verb in {"branch", "rev-parse"} and not step.failed:
         _follow_branch(state, step, rest)
-    elif verb in _HISTORY and not _LISTS.search(" ".join(rest)):
+    elif verb in _HISTORY and not _LISTS.fullmatch("".join(rest[:1])):
         several = len(step.simple_commands) > 1
         failed = " (in a command that failed)" if several else " (failed)"
         failed = failed if step.failed else ""
@@ -222,17 +222,38 @@ def _follow_stash(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
     found = _SWITCHED.search(step.output)
     state.branch = found.group(1) if found else state.branch
     verb, *words = rest or ["push"]
+    if verb.startswith("-") or not verb:
+        verb, words = "push", list(rest)
     if verb == "clear":
         _drop_stashes(state, state.stashes)
     elif verb in {"pop", "apply", "drop"}:
         _follow_stashed(state, verb, _find_stash(state.stashes, words))
-    elif "Saved working directory" in step.output and (verb in {"push", "save"} or verb[0] == "-"):
-        named = [word for word in words if word[0] != "-"] if verb == "push" else []
-        named = [] if "-m" in words else named
-        paths = [path for path in state.uncommitted if not named or _is_staged(path, named)]
+    elif "Saved working directory" in step.output and verb in {"push", "save"}:
+        named = _list_named(words) if verb == "push" else []
+        paths = _select(state.uncommitted, named) if named else list(state.uncommitted)
         state.stashes.append(Stash(paths, step.place))
         for path in paths:
             del state.uncommitted[path]
+
+
+def _list_named(words: Sequence[str]) -> list[str]:
+    """Return the paths that `git stash push` names."""
+    if "--" in words:
+        return list(words[words.index("--") + 1 :])
+    messages = {place + 1 for place, word in enumerate(words) if word in {"-m", "--message"}}
+    named = [word for place, word in enumerate(words) if place not in messages]
+    return [word for word in named if word and not word.startswith("-")]
+
+
+def _select(paths: Iterable[str], named: Iterable[str]) -> list[str]:
+    """Return the paths that a command names: exactly, or else as the end or a folder of them."""
+    known = list(paths)
+    chosen: dict[str, None] = {}
+    for word in named:
+        name = word.removeprefix("./").rstrip("/")
+        exact = [path for path in known if path == name]
+        chosen |= dict.fromkeys(exact or [path for path in known if _is_staged(path, [name])])
+    return list(chosen)
 
 
 def _find_stash(stashes: Sequence[Stash], words: Sequence[str]) -> Stash | None:
@@ -276,8 +297,10 @@ def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> N
         after = rest[rest.index(next(iter(created))) + 1 :]
         state.branch = after[0] if after else state.branch
     elif "--staged" not in rest and "-S" not in rest and "Already on" not in step.output:
-        whole = "." in rest
-        paths = [path for path in state.uncommitted if whole or _is_staged(path, rest)]
+        named = [word for word in rest if not word.startswith("-")]
+        if words[0] == "checkout" and "--" not in rest:
+            named = [word for word in named if word == "." or "." in word or "/" in word]
+        paths = list(state.uncommitted) if "." in rest else _select(state.uncommitted, named)
         if paths:
             state.discard(paths, step.place)
             for path in paths:

@@ -91,5 +91,7 @@ class GitState:
 
 
 def _is_same(path: str, other: str) -> bool:
-    """Return whether two paths may name one file, relative to different folders."""
-    return path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")
+    """Return whether two paths may name one file: they are equal, or one is relative."""
+    if path.startswith("/") == other.startswith("/"):
+        return path == other
+    return path.endswith(f"/{other}") or other.endswith(f"/{path}")

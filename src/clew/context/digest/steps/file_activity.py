@@ -76,13 +76,13 @@ class _Files(dict[str, FileActivity]):
 
     def note_edits(self, step: ToolStep, folder: str) -> None:
         """Note what a step did to files; paths inside `folder` are relative to it."""
-        moved: set[str] = set()
+        renamed = ""
         for change in step.edits:
             path, target = change.path.removeprefix(folder), change.moved_to.removeprefix(folder)
+            is_rename, renamed = path == renamed and change.kind == "write", target
             if change.kind == "delete":
-                moved.add(target)
                 self._remove(path, target, step)
-            elif path not in moved:
+            elif not is_rename:
                 file = self[path]
                 is_new = change.kind == "write" and not file.reads + file.edits
                 file.created, file.deleted = file.created or is_new, False
@@ -92,10 +92,13 @@ class _Files(dict[str, FileActivity]):
     def _remove(self, path: str, target: str, step: ToolStep) -> None:
         """Note that a file, or all files of a folder, were renamed; without target, deleted."""
         path, target = path.rstrip("/"), target.rstrip("/")
+        if target and self._list_inside(target):
+            target = f"{target}/{path.rpartition('/')[2]}"
         for name in self._list_inside(path) or [path]:
             file = self[name]
             if target:
-                file.path, file.renamed_from = target + name[len(path) :], name
+                file.path, first = target + name[len(path) :], file.renamed_from or name
+                file.renamed_from = first if first != file.path else ""
                 self._add(file.path, self.pop(name))
             file.deleted = not target
             file.changed_at, file.entry_id = step.place, step.entry_id

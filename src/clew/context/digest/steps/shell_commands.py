@@ -6,9 +6,10 @@ from collections.abc import Sequence
 _COMMAND_CHARS = 20_000
 """Characters of a command that are read; what is longer writes a file."""
 _SEPARATOR = re.compile(r"(&&|\|\||;|\n|\||(?<![>&])&(?![>&]))")
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_HEREDOC = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
-_REDIRECTION = re.compile(r"\d?>{1,2}(?:&\d|[ \t]*\S+)")
+_QUOTED = re.compile(r"'[^']*+'|\"(?:[^\"\\]|\\.)*+\"", re.DOTALL)
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([\w-]+)")
+_REDIRECTION = re.compile(r"&?\d?>{1,2}(?:&\d|[ \t]*\S+)|<{1,3}-?[ \t]*\S+")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 _PREFIX = re.compile(
     r"^(?:(?:sudo|time|nice|nohup|command|exec|env|then|do|!|\()\s+|timeout\s+(?:-\S+\s+)*\S+\s+"
     r"|[A-Za-z_]\w*=\S*\s+|(?:uv|poetry|pipenv|hatch|pdm|bundle|pixi)\s+(?:run|exec)\s+"
@@ -31,7 +32,7 @@ def split_command(command: str) -> list[tuple[str, bool]]:
         hidden.append(found.group())
         return f"\x00{len(hidden) - 1}\x00"
 
-    command = command[:_COMMAND_CHARS].replace("\\\n", " ")
+    command = command[:_COMMAND_CHARS].replace("\\\n", " ").replace("\x00", "")
     masked = drop_heredocs(command)
     if "'" in masked or '"' in masked:
         masked = _QUOTED.sub(hide, masked)
@@ -64,7 +65,9 @@ def drop_heredocs(command: str) -> str:
 
 def strip_prefixes(part: str) -> str:
     """Return a simple command without redirections, variables, `timeout`, `npx` and the like."""
-    part = (_REDIRECTION.sub("", part) if ">" in part else part).strip()
+    if "#" in part and "'" not in part and '"' not in part:
+        part = _COMMENT.sub("", part)
+    part = (_REDIRECTION.sub("", part) if ">" in part or "<" in part else part).strip()
     while prefix := _PREFIX.match(part):
         part = part[prefix.end() :]
     program = _PROGRAM.match(part)

@@ -28,12 +28,12 @@ class FileEdit:
 
 _CHANGES = re.compile(r"<<|\b(?:rm|mv|sed|perl)\s")
 _HEREDOC = re.compile(r"\b(?:cat|tee)\b.*<<")
-_HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*([^\s<>|;&()'\"]+)")
-_IN_PLACE = re.compile(r"-[A-Za-z0-9]*i|--in-place")
+_HEREDOC_TARGET = re.compile(r"(?:>{1,2}|\btee(?: -a)?)[ \t]*['\"]?([^\s<>|;&()'\"]+)")
+_IN_PLACE = re.compile(r"-[A-HJ-Za-z0-9]*i(?:$|\W)|-i|--in-place")
 _TAKES_SCRIPT = re.compile(r"-[A-Za-z0-9]*e|-f|--expression|--file")
 _TRIAL = frozenset({"--cached", "-n", "--dry-run"})
 _TEMPORARY = ("/tmp/", "/private/", "/var/folders/", "/var/tmp/", "$")  # noqa: S108
-_NOT_PLAIN = frozenset("*\"'`()")
+_NOT_PLAIN = frozenset("*\"'`(){}?[]$<>&#;|")
 
 
 def is_temporary(path: str) -> bool:
@@ -46,17 +46,43 @@ def list_shell_edits(command: str) -> list[FileEdit]:
     if not _CHANGES.search(command):
         return []
     found: list[FileEdit] = []
-    is_elsewhere = False
+    folder: str | None = ""
     for part, _ in split_command(command):
-        if "<<" in part and _HEREDOC.search(part):
-            found += [_name(path, "write") for path in _HEREDOC_TARGET.findall(part)]
         words = split_words(strip_prefixes(part))
         if words[:1] == ["cd"]:
-            is_elsewhere = is_temporary(f"{''.join(words[1:2])}/")
-        else:
-            changes = list(_list_changes(words))
-            found += [one for one in changes if not is_elsewhere or one.path.startswith("/")]
+            folder = _enter(folder, "".join(words[1:2]))
+            continue
+        changes = list(_list_changes(words))
+        if "<<" in part and _HEREDOC.search(part):
+            changes += [_name(path, "write") for path in _HEREDOC_TARGET.findall(part)]
+        placed = (_place(change, folder) for change in changes)
+        found += [change for change in placed if change is not None]
     return [change for change in found if not change.path.startswith("/dev/")]
+
+
+def _enter(folder: str | None, target: str) -> str | None:
+    """Return the folder after `cd`, relative to the first one; None if it is not known."""
+    if target.startswith("/"):
+        return target
+    if folder is None or not target or not is_plain_path(target) or target[0] in "-~.":
+        return None
+    return f"{folder}/{target}".strip("/") if not folder.startswith("/") else f"{folder}/{target}"
+
+
+def _place(change: FileEdit, folder: str | None) -> FileEdit | None:
+    """Return a change with paths that do not depend on a folder; None if that is not known."""
+    if not folder and folder is not None:
+        return change
+    paths = [path for path in (change.path, change.moved_to) if path]
+    if all(path.startswith("/") for path in paths):
+        return change
+    if folder is None or is_temporary(f"{folder}/"):
+        return None
+    path, target = (
+        path if not path or path.startswith("/") else f"{folder}/{path}"
+        for path in (change.path, change.moved_to)
+    )
+    return FileEdit(path, change.kind, target)
 
 
 def _name(path: str, kind: str, moved_to: str = "") -> FileEdit:
@@ -88,6 +114,8 @@ def _list_operands(words: Sequence[str]) -> list[str]:
 
 def _list_renames(words: Sequence[str]) -> Iterator[FileEdit]:
     paths = _list_operands(words)
+    if any(word.startswith("--target-directory") for word in words):
+        return
     if "-t" in words[:-1]:
         folder = words[words.index("-t") + 1]
         paths = [path for path in paths if path != folder] + [f"{folder.rstrip('/')}/"]
