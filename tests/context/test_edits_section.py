@@ -200,6 +200,15 @@ def test_a_discard_takes_the_file_that_it_names_exactly() -> None:
     assert len(net_changes(java, run("git checkout -q main", ""))) == 1
 
 
+def test_a_commit_after_a_stash_does_not_save_it() -> None:
+    first, second = edit("a.py", "one()", "two()"), edit("a.py", "one()", "three()")
+    commit = run("git commit -am one", COMMITTED)
+
+    changes = net_changes(first, run("git stash", SAVED), second, commit, run("git stash drop", ""))
+
+    assert changes == [("a.py", ["one()"], ["three()"])]
+
+
 def test_a_stash_without_changes_is_none() -> None:
     edited = edit("a.py", "one()", "two()")
 
