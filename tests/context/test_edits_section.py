@@ -209,6 +209,27 @@ def test_a_commit_after_a_stash_does_not_save_it() -> None:
     assert changes == [("a.py", ["one()"], ["three()"])]
 
 
+@pytest.mark.parametrize(
+    ("commands", "left"),
+    [
+        (["git checkout ."], "n"),
+        (["git reset --hard"], "n"),
+        (["git stash", "git stash drop"], "n"),
+        (["git stash -u", "git stash drop"], ""),
+        (["git add new.py", "git reset --hard"], ""),
+        (["git add -A", "git stash", "git stash drop"], ""),
+        (["git checkout new.py"], "a"),
+    ],
+)
+def test_a_new_file_outlasts_what_git_does_to_known_ones(commands: list[str], left: str) -> None:
+    edited = write("new.py", "x()"), edit("a.py", "one()", "two()")
+    ran = [run(command, SAVED if "stash" in command else "") for command in commands]
+
+    changes = net_changes(*edited, *ran)
+
+    assert "".join(path[0] for path, _, _ in changes) == left
+
+
 def test_a_stash_without_changes_is_none() -> None:
     edited = edit("a.py", "one()", "two()")
 

@@ -25,6 +25,8 @@ _BRANCH = re.compile(r"^[\w./+@#-]+$")
 _CURRENT_BRANCH = re.compile(r"^\* ([\w./+@#-]+)(?:\s|$)", re.MULTILINE)
 _CONFLICT = re.compile(r"^CONFLICT \([^)\n]*\): (?:Merge conflict in )?(\S+)", re.MULTILINE)
 _ANCESTOR = re.compile(r"(?:HEAD|@)(?:~(\d+)|([~^]*))")
+_ADDS_ALL = frozenset({"-A", "--all", ".", "*"})
+_WITH_NEW = frozenset({"-u", "--include-untracked", "-a", "--all"})
 _STASH = re.compile(r"(?:stash@\{)?(\d+)\}?")
 _COMBINES = frozenset({"merge", "rebase", "cherry-pick", "revert", "pull", "stash", "am"})
 _ENDS_CONFLICT = frozenset({"--abort", "--quit", "--continue", "--skip"})
@@ -42,19 +44,24 @@ _LEFT_PROJECT = "Shell cwd was reset to"
 def follow_repository(steps: Iterable[ToolStep]) -> GitState:
     """Return the state of the repository after `steps`."""
     state = GitState()
+    seen: set[str] = set()
     for step in steps:
         for change in step.edits:
-            _note_change(state, change)
+            _note_change(state, change, seen)
         command = step.command
         if command and step.ran and ("git" in command or "gh " in command):
             _follow_command(state, step)
     return state
 
 
-def _note_change(state: GitState, change: FileEdit) -> None:
-    if not is_temporary(change.path):
-        state.uncommitted.pop(change.path, None)
-        state.uncommitted[change.path] = None
+def _note_change(state: GitState, change: FileEdit, seen: set[str]) -> None:
+    path = change.path
+    if not is_temporary(path):
+        if change.kind == "write" and path not in seen:
+            state.created.add(path)
+        seen.add(path)
+        state.uncommitted.pop(path, None)
+        state.uncommitted[path] = None
 
 
 def _follow_command(state: GitState, step: ToolStep) -> None:
@@ -97,6 +104,8 @@ def _follow_git(state: GitState, step: ToolStep, words: Sequence[str]) -> None:
         _follow_commit(state, step, rest)
     elif verb == "add":
         state.staged += rest
+        whole = _ADDS_ALL.intersection(rest)
+        state.created -= {path for path in state.created if whole or _is_staged(path, rest)}
     elif verb == "push":
         _follow_push(state, step)
     elif verb in {"checkout", "switch", "restore"} and not step.failed:
@@ -133,12 +142,13 @@ def _follow_commit(state: GitState, step: ToolStep, rest: Sequence[str]) -> None
     if not _COMMITTED.search(step.output):
         return
     staged = state.staged
-    whole = not staged or any(word in {"-A", "--all", ".", "-u", "*"} for word in staged)
+    whole = not staged or any(word in _ADDS_ALL or word == "-u" for word in staged)
     whole = whole or any(word.startswith("-a") for word in rest)
     paths = [path for path in state.uncommitted if whole or _is_staged(path, staged)]
     _add_commits(state, step, paths, amended="--amend" in rest)
     for path in paths:
         del state.uncommitted[path]
+    state.created.difference_update(paths)
     staged.clear()
 
 
@@ -186,8 +196,10 @@ def _follow_reset(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
     state.pushed = min(state.pushed, kept)
     state.staged.clear()
     if "--hard" in rest:
-        state.discard(state.uncommitted, step.place)
-        state.uncommitted.clear()
+        gone = state.list_tracked()
+        state.discard(gone, step.place)
+        for path in gone:
+            del state.uncommitted[path]
 
 
 def _count_kept(commits: Sequence[Commit], target: str) -> int:
@@ -230,7 +242,8 @@ def _follow_stash(state: GitState, step: ToolStep, rest: Sequence[str]) -> None:
         _follow_stashed(state, verb, _find_stash(state.stashes, words))
     elif "Saved working directory" in step.output and verb in {"push", "save"}:
         named = _list_named(words) if verb == "push" else []
-        paths = _select(state.uncommitted, named) if named else list(state.uncommitted)
+        tracked = list(state.uncommitted) if _WITH_NEW.intersection(words) else state.list_tracked()
+        paths = _select(state.uncommitted, named) if named else tracked
         state.stashes.append(Stash(paths, step.place))
         for path in paths:
             del state.uncommitted[path]
@@ -300,7 +313,7 @@ def _follow_checkout(state: GitState, step: ToolStep, words: Sequence[str]) -> N
         named = [word for word in rest if not word.startswith("-")]
         if words[0] == "checkout" and "--" not in rest:
             named = [word for word in named if word == "." or "." in word or "/" in word]
-        paths = list(state.uncommitted) if "." in rest else _select(state.uncommitted, named)
+        paths = state.list_tracked() if "." in rest else _select(state.uncommitted, named)
         if paths:
             state.discard(paths, step.place)
             for path in paths:

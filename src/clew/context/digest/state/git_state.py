@@ -56,6 +56,8 @@ class GitState:
     """Merges, rebases, resets and the like, with their commands, oldest first."""
     uncommitted: dict[str, None] = field(default_factory=dict)
     """Files that were changed and not seen in a commit since."""
+    created: set[str] = field(default_factory=set)
+    """Those of them that were written first, and never added: git leaves them alone."""
     stashes: list[Stash] = field(default_factory=list)
     """Those that were not seen to be restored or dropped."""
     undone: dict[str, list[range]] = field(default_factory=dict)
@@ -70,6 +72,10 @@ class GitState:
     """The merge, rebase or the like that stopped at conflicts and was not seen to end."""
     conflicts: list[str] = field(default_factory=list)
     """Files with conflicts in it."""
+
+    def list_tracked(self) -> list[str]:
+        """Return the uncommitted files that git knows."""
+        return [path for path in self.uncommitted if path not in self.created]
 
     def discard(self, paths: Iterable[str], place: int) -> None:
         """Note that the changes of files before a place are gone, except for committed ones."""
