@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.context.digest.prose.agent_prose import read_prose
 from clew.context.digest.prose.agent_reports import list_reports, write_reports
 from clew.context.digest.rule_summary import prepare_digest
 from clew.context.digest.steps.step_log import list_steps
@@ -124,6 +125,18 @@ def test_the_newest_reports_come_first_where_not_all_fit() -> None:
     assert written(*steps, max_chars=200).count("\n- #") == 1
     assert "Review part 11" in written(*steps, max_chars=200)
     assert 1 < written(*steps, max_chars=1_000).count("\n- #") < 12
+
+
+def test_a_notification_has_prose_only_if_it_has_a_result() -> None:
+    bare = user("<task-notification><task-id>b7</task-id></task-notification>")
+    told = user("<task-notification><result>The port is closed by a guard.</result>")
+
+    (bare_item, told_item) = items(bare, told)
+
+    assert read_prose(bare_item).pieces == ()
+    assert [piece.text for piece in read_prose(told_item).pieces] == [
+        "The port is closed by a guard."
+    ]
 
 
 def test_refused_and_empty_reports_are_left_out() -> None:
