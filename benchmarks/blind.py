@@ -52,7 +52,7 @@ VIEWS: Mapping[str, Callable[[CompactionPoint], str]] = {
 }
 """What a reader may get; each case calls them by other letters."""
 NOTES = "notes and rules 16k"
-"""One more view, once somebody has answered `prompt.txt`."""
+"""The view with the notes in `notes.txt`, an answer to `prompt.txt`; `add_notes` makes it."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"[: len(VIEWS) + 1]
 
 

@@ -336,7 +336,7 @@ def test_a_command_changes_files_in_its_own_order() -> None:
         ("mv --target-directory=lib a.py b.py", []),
         ("perl -Ilib script.pl x", []),
         ("cd frontend && rm a.ts && cd .. && rm b.ts", ["frontend/a.ts"]),
-        ("cd /work && rm a.ts", ["/work/a.ts"]),
+        ("cd /app && rm a.ts", ["/app/a.ts"]),
         ("cd /tmp/x && cat > a.py <<E\nx\nE\nrm a.py", []),
         ("cat > 'a.py' <<'E'\nx\nE", ["a.py"]),
         ("cat > a << \\EOF\nrm x\nEOF", ["a"]),

@@ -106,6 +106,17 @@ def test_the_summariser_sees_calls_with_arguments_and_the_earlier_notes() -> Non
     assert "[image/png]" in prompt
 
 
+@pytest.mark.req("CMP-6")
+def test_the_summariser_knows_what_follows_its_notes_and_how_long_they_may_be() -> None:
+    shared = build_summary_instruction(kept=6, max_units=500).text
+    text = build_summary_prompt(["user: go"], max_units=500).text
+
+    for prompt in (shared, text):
+        assert "Below your notes a program quotes\nthe user's messages" in prompt
+        assert "at most 250 words" in prompt
+    assert "at most 50 words" in build_summary_prompt([], max_units=1).text, "never none"
+
+
 @pytest.mark.req("CMP-8")
 def test_a_transcript_larger_than_the_summarisers_window_is_read_in_chunks() -> None:
     long = items(*(user(f"request {number} " + "word " * 100) for number in range(40)))

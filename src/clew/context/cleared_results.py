@@ -14,11 +14,10 @@ from clew.context.cuts import find_turn_start
 from clew.context.economy import CachePrices
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
+from clew.context.tool_arguments import DELEGATION_TOOLS
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
-DELEGATION_TOOLS = frozenset({"Agent", "Task", "delegate_to_agent"})
-"""Their results are the whole work of another agent and are never cleared."""
 MARKER = "[cleared: "
 _ASSISTANT, _TOOL_RESULT = ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 _RECENT_CALLS = 20
@@ -108,5 +107,5 @@ def _is_clearable(item: Item, min_chars: int) -> bool:
     if len(results) != 1:
         return False
     (result,) = results
-    is_done = not result.failed and result.name not in DELEGATION_TOOLS
+    is_done = not result.failed and result.name.lower() not in DELEGATION_TOOLS
     return is_done and len(result.text) > min_chars and not result.text.startswith(MARKER)

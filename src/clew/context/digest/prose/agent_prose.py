@@ -13,15 +13,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.prose.sentence_cues import Topic, classify_sentence, is_narration
 from clew.context.digest.state.approved_plan import find_quoted_plan
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
+from clew.context.tool_arguments import DELEGATION_TOOLS
 from clew.core.ids import EntryId
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, ToolResult
 from clew.core.text import one_line, shorten_links
+
+EDGE_WORTH = 0.8
+"""What the first and the last sentences of a text are worth more."""
 
 
 class Sentence(Struct, frozen=True, gc=False, kw_only=True):
@@ -171,7 +174,7 @@ def _find_report(result: ToolResult) -> str:
     if result.failed:
         return ""
     is_output = result.text.find(_AGENT_OUTPUT, 0, _WRAPPER_HEAD) >= 0
-    if is_output or result.name in DELEGATION_TOOLS:
+    if is_output or result.name.lower() in DELEGATION_TOOLS:
         return strip_report(result.text)
     return find_quoted_plan(result.text) if result.name == "ExitPlanMode" else ""
 

@@ -11,8 +11,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.prose.agent_prose import (
+    EDGE_WORTH,
     Sentence,
     clean_line,
     cut_middle,
@@ -21,18 +21,17 @@ from clew.context.digest.prose.agent_prose import (
 )
 from clew.context.digest.sections import cite_entry
 from clew.context.digest.steps.tool_steps import ToolStep
+from clew.context.tool_arguments import DELEGATION_TOOLS
 from clew.core.ids import EntryId
 from clew.core.text import one_line
 
 _HEADING = "Reports of subagents, newest first:"
-_TOOLS = frozenset(name.lower() for name in DELEGATION_TOOLS)
 _TASK_KEYS = ("description", "name", "task", "prompt")
 _MOST_REPORTS = 12
 _MOST_TASK, _MOST_VERDICT = 100, 160
 _LEAST_QUOTE, _MOST_QUOTE = 120, 700
 """Characters of one report."""
 _GAP = " … "
-_EDGE = 0.8
 _LAUNCHED = re.compile(r"Async agent launched|[^\n]{0,80}\brunning in (?:the )?background\b")
 _VERDICT = re.compile(
     r"^[^\w\n]*+(?:\d{1,2}\. *)?"
@@ -64,7 +63,11 @@ class AgentReport(Struct, frozen=True, kw_only=True):
 
 def list_reports(steps: Iterable[ToolStep]) -> list[AgentReport]:
     """Return the newest reports of subagents, the last one first."""
-    asked = [step for step in steps if step.name in _TOOLS and step.answered and not step.failed]
+    asked = [
+        step
+        for step in steps
+        if step.name in DELEGATION_TOOLS and step.answered and not step.failed
+    ]
     texts = ((step, strip_report(step.result).strip()) for step in reversed(asked))
     ended = ((step, text) for step, text in texts if text and not _LAUNCHED.match(text))
     return [_read_report(step, text) for step, text in islice(ended, _MOST_REPORTS)]
@@ -145,6 +148,6 @@ def _quote(report: AgentReport, room: int) -> str:
 def _score(said: Sentence) -> float:
     """Return how much a sentence tells: what is wrong more than what is good."""
     told = f"{said.lead} {said.text}"
-    score = said.score + (_EDGE if said.is_edge else 0.0)
+    score = said.score + (EDGE_WORTH if said.is_edge else 0.0)
     score += _GRAVE_WORTH if _GRAVE.search(told) else 0.0
     return score - (_PRAISE_COST if _PRAISE.search(told) else 0.0)

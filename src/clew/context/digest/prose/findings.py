@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import groupby
 
-from clew.context.digest.prose.agent_prose import ItemProse, Prose, read_prose, select_prose
+from clew.context.digest.prose.agent_prose import (
+    EDGE_WORTH,
+    ItemProse,
+    Prose,
+    read_prose,
+    select_prose,
+)
 from clew.context.digest.prose.sentence_cues import Topic, is_put_off
 from clew.context.digest.prose.told_text import ToldText
 from clew.context.items import Item
@@ -33,8 +39,6 @@ class Statement:
     """Its position in the conversation."""
 
 
-_EDGE = 0.8
-"""What the first and the last sentences of a text are worth more."""
 _RECENCY = 0.45
 _LEAST_SCORE = 0.5
 _NOT_THOUGHT = frozenset({Topic.OUTCOME, Topic.OPEN})
@@ -72,7 +76,7 @@ def list_statements(messages: Iterable[ItemProse]) -> list[Statement]:
                     topic=said.topic,
                     text=said.text,
                     lead=said.lead,
-                    score=score + (_EDGE if said.is_edge else 0.0) - age,
+                    score=score + (EDGE_WORTH if said.is_edge else 0.0) - age,
                     order=len(found),
                 )
             )

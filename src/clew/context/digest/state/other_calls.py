@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.tool_arguments import (
     AGENT_TOOLS,
     CHANGE_TOOLS,
+    DELEGATION_TOOLS,
     READ_TOOLS,
     SEARCH_TOOLS,
     SHELL_TOOLS,
@@ -22,9 +22,12 @@ from clew.context.tool_arguments import (
 from clew.core.ids import EntryId
 from clew.core.text import one_line
 
-_KNOWN = frozenset(
-    {*AGENT_TOOLS, *CHANGE_TOOLS, *READ_TOOLS, *SEARCH_TOOLS, *SHELL_TOOLS, "apply_patch"}
-) | {name.lower() for name in DELEGATION_TOOLS}
+_KNOWN = (
+    frozenset(
+        {*AGENT_TOOLS, *CHANGE_TOOLS, *READ_TOOLS, *SEARCH_TOOLS, *SHELL_TOOLS, "apply_patch"}
+    )
+    | DELEGATION_TOOLS
+)
 _LOOKS = frozenset(
     {
         "get", "list", "search", "find", "fetch", "query", "describe", "retrieve", "lookup", "look",
