@@ -14,10 +14,11 @@ from clew.context.cuts import find_turn_start
 from clew.context.economy import CachePrices
 from clew.context.estimate import text_units
 from clew.context.items import Item, ItemKind, Items
-from clew.context.tool_arguments import DELEGATION_TOOLS
 from clew.core.entries import Replacement
 from clew.core.ids import EntryId
 
+DELEGATION_TOOLS = frozenset({"agent", "task", "delegate_to_agent"})
+"""They start a subagent. Its report is their result: its whole work, which is never cleared."""
 MARKER = "[cleared: "
 _ASSISTANT, _TOOL_RESULT = ItemKind.ASSISTANT, ItemKind.TOOL_RESULT
 _RECENT_CALLS = 20

@@ -33,8 +33,6 @@ CHANGE_TOOLS: Final = CREATE_TOOLS | {
 }  # fmt: skip
 """They write or edit one file; all names are in lower case."""
 
-DELEGATION_TOOLS: Final = frozenset({"agent", "task", "delegate_to_agent"})
-"""They start a subagent. Its report is their result: its whole work, which is never cleared."""
 AGENT_TOOLS: Final = frozenset(
     {
         "todowrite", "todo_write", "write_todos", "update_plan", "taskcreate", "taskupdate",

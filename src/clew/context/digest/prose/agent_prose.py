@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.prose.sentence_cues import Topic, classify_sentence, is_narration
 from clew.context.digest.state.approved_plan import find_quoted_plan
 from clew.context.digest.user_words import find_request
 from clew.context.items import Item, ItemKind
-from clew.context.tool_arguments import DELEGATION_TOOLS
 from clew.core.ids import EntryId
 from clew.core.json_text import JsonDecoder
 from clew.core.messages import Reasoning, ToolResult

@@ -11,6 +11,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.prose.agent_prose import (
     EDGE_WORTH,
     Sentence,
@@ -21,7 +22,6 @@ from clew.context.digest.prose.agent_prose import (
 )
 from clew.context.digest.sections import cite_entry
 from clew.context.digest.steps.tool_steps import ToolStep
-from clew.context.tool_arguments import DELEGATION_TOOLS
 from clew.core.ids import EntryId
 from clew.core.text import one_line
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
+from clew.context.cleared_results import DELEGATION_TOOLS
 from clew.context.digest.steps.tool_steps import ToolStep
 from clew.context.tool_arguments import (
     AGENT_TOOLS,
     CHANGE_TOOLS,
-    DELEGATION_TOOLS,
     READ_TOOLS,
     SEARCH_TOOLS,
     SHELL_TOOLS,
